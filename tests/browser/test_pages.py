@@ -12,7 +12,7 @@ from tests.browser.conftest import PATIENCE, WIDE, Looking, Shop
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
-    "/": ("Now", "Runs a second"),
+    "/": ("Now", "Runs per second"),
     "/jobs": ("Jobs", "Weekday report"),
     "/jobs/new": ("New job", "Once, right away"),
     "/runs": ("Runs", "shop.ping"),
@@ -23,7 +23,7 @@ PAGES = {
     "/workers": ("Workers", "slots in use"),
     "/breakers": ("Breakers", "A target that keeps failing"),
     "/access": ("Tenants and keys", "Keys of this tenant"),
-    "/sessions": ("Sessions", "This one"),
+    "/sessions": ("Sessions", "This session"),
     "/audit": ("Audit", "jobs.create"),
 }
 PHONE: ViewportSize = {"width": 390, "height": 844}

@@ -37,8 +37,8 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     page.get_by_role("button", name="Run now").click()
     page.locator("main table").get_by_role("link").first.click()
     expect(page.locator("main .head .badge")).to_have_text("Failed")
-    expect(page.get_by_label("What went wrong")).to_contain_text("mail to board@example.com was refused")
-    expect(page.get_by_label("What it logged")).to_contain_text("the mail server said no")
+    expect(page.get_by_label("Error", exact=True)).to_contain_text("mail to board@example.com was refused")
+    expect(page.get_by_label("Log", exact=True)).to_contain_text("the mail server said no")
     arguments = page.get_by_role("region", name="Arguments")
     expect(arguments).not_to_contain_text("hunter2")
     page.get_by_role("button", name="Show values").click()
@@ -96,7 +96,7 @@ def test_a_replay_with_changes_keeps_how_the_job_runs(looking: Looking) -> None:
 
 def test_news_come_without_a_reload(looking: Looking) -> None:
     page = looking.go("/jobs?tag=fresh")
-    expect(page.get_by_text("No job matches.")).to_be_visible()
+    expect(page.get_by_text("No jobs match.")).to_be_visible()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     page.evaluate("window.unchanged = true")
     looking.shop.submit("ping", name="Fresh from the API", tags=["fresh"], every="1h")
@@ -115,7 +115,7 @@ def test_a_run_is_followed_while_it_runs(looking: Looking) -> None:
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.locator("main .head .badge")).to_have_text("Cancelled")
-    expect(page.get_by_label("What it logged")).to_contain_text("shelf 0")
+    expect(page.get_by_label("Log", exact=True)).to_contain_text("shelf 0")
 
 
 def test_pausing_is_undone(looking: Looking) -> None:
@@ -136,7 +136,7 @@ def test_many_at_once(looking: Looking) -> None:
     page.get_by_label("Select all on this page").check()
     selected = page.get_by_role("region", name="Selected jobs")
     selected.get_by_role("button", name="Run now").click()
-    page.get_by_role("button", name="Leave them").click()
+    page.get_by_role("button", name="Keep them").click()
     selected.get_by_role("button", name="Run now").click()
     page.get_by_role("dialog").get_by_role("button", name="Run them").click()
     expect(page.get_by_text("Started 5 jobs")).to_be_visible()
@@ -255,7 +255,7 @@ def test_a_graph_is_drawn_and_followed(looking: Looking) -> None:
     expect(drawing.locator("g.node")).to_have_count(3)
     expect(page.locator("main .head .badge")).to_have_text("Succeeded")
     expect(drawing.locator("g.node.critical")).to_have_count(2)
-    assert drawing.get_attribute("aria-label") == "The graph; its longest chain is slow, last"
+    assert drawing.get_attribute("aria-label") == "The graph; its critical path is slow, last"
     looking.shoot("graph")
 
 
@@ -265,7 +265,7 @@ def test_queues_keys_and_tenants(looking: Looking) -> None:
     row.get_by_role("button", name="Pause").click()
     expect(row.locator(".badge")).to_have_text("Paused")
     page.get_by_role("button", name="Undo").click()
-    expect(row.locator(".badge")).to_have_text("Open")
+    expect(row.locator(".badge")).to_have_text("Active")
 
     page.get_by_role("link", name="Tenants and keys").click()
     page.get_by_label("Name of the key").fill("a script")
@@ -273,27 +273,27 @@ def test_queues_keys_and_tenants(looking: Looking) -> None:
     secret = page.locator(".secret").inner_text()
     assert secret.startswith("dt_live_")
     assert looking.shop.ask("GET", "/v1/me", key=secret)["role"] == "viewer"
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Done").click()
     page.get_by_role("button", name="Rotate a script").click()
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Rotate a script").click()
     page.get_by_role("button", name="Rotate the key").click()
     assert looking.shop.ask("GET", "/v1/me", key=page.locator(".secret").inner_text())["role"] == "viewer"
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Done").click()
     page.get_by_label("Name of the tenant").fill("acme")
     page.get_by_role("button", name="New tenant").click()
     expect(page.locator("tbody tr").filter(has_text="acme")).to_be_visible()
     page.get_by_role("button", name="Limits of acme").click()
     page.get_by_label("calendars").fill("5")
     page.get_by_label("payload bytes").fill("")
-    page.get_by_role("button", name="Save the limits").click()
-    expect(page.get_by_role("button", name="Save the limits")).to_have_count(0)
+    page.get_by_role("button", name="Save limits").click()
+    expect(page.get_by_role("button", name="Save limits")).to_have_count(0)
     limits = looking.shop.ask("GET", "/v1/admin/tenants/acme")["limits"]
     assert (limits["calendars"], limits["payload_bytes"], limits["secrets"]) == (5, None, 1000)
     with page.expect_navigation():
         page.locator(".rail select").focus()
         page.locator(".rail select").select_option("acme")
-    expect(page.get_by_text("0 jobs with a future")).to_be_visible()
+    expect(page.get_by_text("0 jobs with a next run")).to_be_visible()
 
 
 def test_a_key_that_is_bound_and_a_session_that_is_ended(looking: Looking) -> None:
@@ -302,7 +302,7 @@ def test_a_key_that_is_bound_and_a_session_that_is_ended(looking: Looking) -> No
     page.get_by_label("Expiry").select_option("never")
     page.get_by_label("Networks").fill("192.0.2.0/24, ::1")
     page.get_by_role("button", name="New key").click()
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Done").click()
     row = page.locator("tbody tr").filter(has_text="bound")
     expect(row).to_contain_text("192.0.2.0/24, ::1/128")
     made = [key for key in looking.shop.ask("GET", "/v1/admin/keys?page_size=200")["items"] if key["name"] == "bound"]
@@ -315,7 +315,7 @@ def test_a_key_that_is_bound_and_a_session_that_is_ended(looking: Looking) -> No
     expect(row).to_contain_text("127.0.0.1")
     row.get_by_role("button", name="End").click()
     page.get_by_role("button", name="End the session", exact=True).click()
-    expect(page.get_by_text("The session has ended")).to_be_visible()
+    expect(page.get_by_text("Session ended")).to_be_visible()
     expect(row).to_have_count(0)
 
 
@@ -424,7 +424,7 @@ def test_logging_in_and_out(context: BrowserContext, shop: Shop) -> None:
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
     page.goto(f"{shop.url}/login?token=used")
-    expect(page.get_by_text("That link was used already")).to_be_visible()
+    expect(page.get_by_text("This link was already used")).to_be_visible()
 
 
 def test_over_plain_http_under_a_name_of_its_own(context: BrowserContext, shop: Shop) -> None:
@@ -448,5 +448,5 @@ def test_a_session_that_ends_asks_for_another(context: BrowserContext, shop: Sho
     expect(page.get_by_role("heading", level=1)).to_have_text("Now")
     shop.ask("POST", f"/v1/admin/keys/{made['key_id']}/revoke")
     started = time.monotonic()
-    expect(page.get_by_role("heading", level=1)).to_have_text("The session is over")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Session expired")
     assert time.monotonic() - started < 10

@@ -67,10 +67,10 @@ function found(path) {
     const match = pattern.exec(path);
     if (match) return { page, title, id: match[1] };
   }
-  return { page: Nowhere, title: "Not here" };
+  return { page: Nowhere, title: "Page not found" };
 }
 
-const Nowhere = () => html`<h1 tabindex="-1">Not here</h1><${Empty} title="There is no such page.">Pick one from the menu.</${Empty}>`;
+const Nowhere = () => html`<h1 tabindex="-1">Page not found</h1><${Empty} title="This page does not exist.">Choose one from the menu.</${Empty}>`;
 
 function App() {
   const address = useAddress();

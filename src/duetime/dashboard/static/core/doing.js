@@ -1,4 +1,4 @@
-// Doing something: it is said how it went, and undone where that is possible.
+// Actions: each reports its result, and offers Undo where possible.
 
 import { useEffect, useState } from "./view.js";
 
@@ -32,7 +32,7 @@ export function say(text, { undo = null, bad = false, remedy = null } = {}) {
 
 export const complain = (error) => say(error.message, { bad: true, remedy: error.remedy });
 
-/** Run an action; afterwards say what was done, with the way back if there is one. */
+/** Run an action, then report it, with Undo if there is a reverse action. */
 export async function act(action, done, { undo = null, then = () => {} } = {}) {
   try {
     const answer = await action();
@@ -46,7 +46,7 @@ export async function act(action, done, { undo = null, then = () => {} } = {}) {
   }
 }
 
-/** The same action for many, a few at a time; `step` hears how far it is. */
+/** The same action for many items, a few at a time; `step` gets the progress. */
 export async function forEach(items, action, step) {
   const failed = [];
   let done = 0;

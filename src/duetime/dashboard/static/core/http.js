@@ -1,5 +1,5 @@
-// Asking the API. The session is a cookie that scripts cannot read; a request that changes something is only accepted
-// from this page's own origin, which the browser vouches for.
+// Requests to the API. The session is a cookie that scripts cannot read. The server accepts a changing request only from
+// this page's own origin, which the browser confirms.
 
 export class Problem extends Error {
   constructor(status, document) {
@@ -49,7 +49,7 @@ async function reach(method, url, request) {
     return await fetch(url, request);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The server cannot be reached", remedy: "It is asked again by itself." });
+    throw new Problem(0, { detail: "The server cannot be reached", remedy: "The page retries automatically." });
   }
 }
 

@@ -1,5 +1,5 @@
-// What changes, as it changes: one stream for the whole page. Events are summed up, and handed on once a second at most,
-// so that a thousand of them cost no more than one. While nobody looks at the page, nothing is handed on.
+// One event stream for the whole page. Events are summed up and passed on at most once a second, so a thousand of them
+// cost no more than one. While the page is hidden, nothing is passed on.
 
 import { headersFor } from "./http.js";
 
@@ -113,7 +113,7 @@ function tell(found) {
   watchers.forEach((callback) => callback(state));
 }
 
-// Which news matter to whom.
+// Filters for events.
 export const about = (id) => (news) => news.many || news.ids.has(id);
 export const anything = () => true;
 export const ofKind = (...kinds) => (news) => news.many || kinds.some((kind) => news.kinds.has(kind));

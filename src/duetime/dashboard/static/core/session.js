@@ -1,4 +1,4 @@
-// Who looks, and what they may do: a page shows no button that the server would refuse.
+// The current key and its rights: a page shows no button that the server would refuse.
 
 import { get, post, tenant } from "./http.js";
 import { setClock } from "./words.js";

@@ -1,4 +1,4 @@
-// Tenants and keys: who may do what. The text of a key is shown once, when it is made.
+// Tenants and keys. The text of a key is shown once, when it is created.
 
 import { useData } from "../core/data.js";
 import { act } from "../core/doing.js";
@@ -10,7 +10,7 @@ import { now, number } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
 
-const EXPIRIES = [["", "Usual expiry"], ["7", "Expires in 7 days"], ["30", "Expires in 30 days"], ["365", "Expires in a year"], ["never", "Never expires"]];
+const EXPIRIES = [["", "Default expiry"], ["7", "Expires in 7 days"], ["30", "Expires in 30 days"], ["365", "Expires in a year"], ["never", "Never expires"]];
 const ROLES = ["viewer", "submitter", "operator", "admin", "worker"];
 
 export function Access() {
@@ -22,7 +22,7 @@ export function Access() {
 }
 
 const showOnce = (made) =>
-  askBack({ title: "The key", text: "Copy it now: it is shown once, and never again.", secret: made.key, done: "I have it" });
+  askBack({ title: "New key", text: "Copy the key now. It is not shown again.", secret: made.key, done: "Done" });
 
 /** The request that the form stands for; what is left empty is the server's to decide. */
 function keyFrom(form) {
@@ -47,19 +47,19 @@ function Keys() {
   const create = async (event) => {
     event.preventDefault();
     const form = event.target;
-    const made = await act(() => post("/v1/admin/keys", keyFrom(new FormData(form))), "The key is made", { then: reload });
+    const made = await act(() => post("/v1/admin/keys", keyFrom(new FormData(form))), "Key created", { then: reload });
     if (!made) return;
     form.reset();
     await showOnce(made);
   };
   const rotate = async (key) => {
-    const text = "A new key is made and shown once. The old one works for one more day, and not after it. This cannot be undone.";
+    const text = "This creates a new key and shows it once. The old key works for one more day. This cannot be undone.";
     if (!(await askBack({ title: `Rotate ${key.name}?`, text, yes: "Rotate the key" }))) return;
-    const made = await act(() => post(`/v1/admin/keys/${key.key_id}/rotate`, { name: key.name }), "The old key works for one more day", { then: reload });
+    const made = await act(() => post(`/v1/admin/keys/${key.key_id}/rotate`, { name: key.name }), "Key rotated. The old key works for one more day.", { then: reload });
     if (made) await showOnce(made);
   };
   const revoke = async (key) => {
-    const text = "It stops working at once on this server, and within seconds on others. This cannot be undone.";
+    const text = "The key stops working at once on this server, and within seconds on others. This cannot be undone.";
     if (await askBack({ title: `Revoke ${key.name}?`, text, yes: "Revoke the key" })) {
       await act(() => post(`/v1/admin/keys/${key.key_id}/revoke`), `Revoked ${key.name}`, { then: reload });
     }
@@ -68,9 +68,9 @@ function Keys() {
     <h2 id="keys" style=${{ marginBottom: "12px" }}>Keys of this tenant</h2>
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
-    ${data && !data.items.length && html`<div class="card"><${Empty} title="It has no keys of its own yet." /></div>`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="This tenant has no keys yet." /></div>`}
     ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
-      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Key</th><th scope="col">Works from</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Key</th><th scope="col">Networks</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
       <tbody>${data.items.map((key) => {
         const [status, word] = stateOf(key);
         return html`<tr key=${key.key_id}>
@@ -78,7 +78,7 @@ function Keys() {
           <td>${key.role}${key.queues.length ? ` (${key.queues.join(", ")})` : ""}</td>
           <td><${Badge} status=${status} word=${word} /></td>
           <td><code>${key.hint}</code></td>
-          <td class="soft small">${key.networks.join(", ") || "everywhere"}</td>
+          <td class="soft small">${key.networks.join(", ") || "any"}</td>
           <td><${Moment} at=${key.last_used_at} none="never" /></td>
           <td><${Moment} at=${key.expires_at} none="never" /></td>
           <td class="end">${status === "ACTIVE" && html`<span class="buttons">
@@ -91,9 +91,9 @@ function Keys() {
     <${Pager} page=${data} pages=${pages} setPages=${setPages} word="keys" oldestFirst />
     ${may("manage_keys") && html`<form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New key">
       <label><span class="hidden-words">Role</span><select name="role">${ROLES.map((role) => html`<option key=${role} value=${role}>${role}</option>`)}</select></label>
-      <label><span class="hidden-words">Name of the key</span><input name="name" required placeholder="Who or what will use it" autocomplete="off" /></label>
+      <label><span class="hidden-words">Name of the key</span><input name="name" required placeholder="User or program" autocomplete="off" /></label>
       <label><span class="hidden-words">Expiry</span><select name="expires">${EXPIRIES.map(([days, word]) => html`<option key=${days} value=${days}>${word}</option>`)}</select></label>
-      <label><span class="hidden-words">Networks</span><input name="networks" placeholder="From everywhere, or 192.0.2.0/24" autocomplete="off" spellcheck=${false} /></label>
+      <label><span class="hidden-words">Networks</span><input name="networks" placeholder="Any network, or 192.0.2.0/24" autocomplete="off" spellcheck=${false} /></label>
       <button>New key</button>
     </form>`}
   </section>`;
@@ -108,7 +108,7 @@ function Tenants() {
     const form = event.target;
     const { fires_per_second, ...body } = Object.fromEntries(new FormData(form));
     if (fires_per_second) body.limits = { fires_per_second: Number(fires_per_second) };
-    if (await act(() => post("/v1/admin/tenants", body), "The tenant is made", { then: reload })) form.reset();
+    if (await act(() => post("/v1/admin/tenants", body), "Tenant created", { then: reload })) form.reset();
   };
   const patch = (tenant, state) => ask("PATCH", `/v1/admin/tenants/${encodeURIComponent(tenant.name)}`, { body: { state } });
   const steer = (tenant) => {
@@ -137,8 +137,8 @@ function Tenants() {
     <${Pager} page=${data} pages=${pages} setPages=${setPages} word="tenants" oldestFirst />
     <form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New tenant">
       <label><span class="hidden-words">Tier</span><input name="tier" value="standard" required /></label>
-      <label><span class="hidden-words">Name of the tenant</span><input name="name" required placeholder="Name of a new tenant" autocomplete="off" /></label>
-      <label><span class="hidden-words">Fires a second</span><input name="fires_per_second" type="number" min="0.001" step="any" placeholder="Fires/s, if not the usual" /></label>
+      <label><span class="hidden-words">Name of the tenant</span><input name="name" required placeholder="New tenant" autocomplete="off" /></label>
+      <label><span class="hidden-words">Fires per second</span><input name="fires_per_second" type="number" min="0.001" step="any" placeholder="Fires/s, or the default" /></label>
       <button>New tenant</button>
     </form>
   </section>`;
@@ -152,12 +152,12 @@ function Limits({ tenant, done }) {
     const given = [...new FormData(event.target)].filter(([name, value]) => value !== shown(tenant.limits[name]));
     const limits = Object.fromEntries(given.map(([name, value]) => [name, value === "" ? null : Number(value)]));
     const change = () => ask("PATCH", `/v1/admin/tenants/${encodeURIComponent(tenant.name)}`, { body: { limits } });
-    await act(change, `The limits of ${tenant.name} are set`, { then: done });
+    await act(change, `Saved the limits of ${tenant.name}`, { then: done });
   };
   return html`<form class="card stack" style=${{ marginTop: "14px" }} onSubmit=${save} aria-label=${`Limits of ${tenant.name}`}>
     <h3>Limits of ${tenant.name}</h3>
     <div class="finder">${Object.entries(tenant.limits).map(([name, value]) => html`<label key=${name}>${name.replaceAll("_", " ")}
       <input name=${name} type="number" min="0" step="any" placeholder="no limit" defaultValue=${shown(value)} autocomplete="off" /></label>`)}</div>
-    <span class="buttons"><button>Save the limits</button><button type="button" onClick=${done}>Close</button></span>
+    <span class="buttons"><button>Save limits</button><button type="button" onClick=${done}>Close</button></span>
   </form>`;
 }

@@ -1,4 +1,4 @@
-// Audit: who did what to which object.
+// Audit: who changed which object.
 
 import { useData } from "../core/data.js";
 import { listPage } from "../core/pages.js";
@@ -16,12 +16,12 @@ export function Audit() {
   const [pages, setPages] = useState([]);
   const cursor = pages[pages.length - 1];
   const { data: page, error } = useData((signal) => listPage("/v1/audit", { page_size: 50, cursor }, signal), ["audit", cursor], { every: 10000 });
-  return html`<${Head} title="Audit">Who did what to which object. Nothing here can be changed or removed.</${Head}>
+  return html`<${Head} title="Audit">Who changed which object. The log is append-only.</${Head}>
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
-    ${page && !page.items.length && html`<div class="card"><${Empty} title="Nothing was done yet." /></div>`}
+    ${page && !page.items.length && html`<div class="card"><${Empty} title="No entries yet." /></div>`}
     ${page && page.items.length > 0 && html`<div class="table"><table class="cards">
-      <thead><tr><th scope="col">When</th><th scope="col">Who</th><th scope="col">What</th><th scope="col">Object</th><th scope="col">Detail</th></tr></thead>
+      <thead><tr><th scope="col">Time</th><th scope="col">Actor</th><th scope="col">Action</th><th scope="col">Object</th><th scope="col">Detail</th></tr></thead>
       <tbody>${page.items.map((entry, place) => html`<tr key=${entry.at + entry.object + place}>
         <td><${Exact} at=${entry.at} /></td>
         <td>${entry.actor}</td>

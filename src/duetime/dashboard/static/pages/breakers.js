@@ -1,4 +1,4 @@
-// Breakers: targets that fail so often that nothing is sent to them for a while.
+// Breakers: targets that are not called for a while, because they fail.
 
 import { useData } from "../core/data.js";
 import { act } from "../core/doing.js";
@@ -13,14 +13,14 @@ const LOOKS = { closed: "ACTIVE", open: "FAILED", probing: "RETRYING", recoverin
 
 export function Breakers() {
   const { data, error, reload } = useData((signal) => get("/v1/breakers", {}, signal), ["breakers"], { live: anything, every: 5000 });
-  const reset = (breaker) => act(() => post("/v1/breakers/reset", { target: breaker.target }), `${breaker.target} is tried again`, { then: reload });
+  const reset = (breaker) => act(() => post("/v1/breakers/reset", { target: breaker.target }), `Closed the breaker of ${breaker.target}`, { then: reload });
   const steers = may("steer_queues");
-  return html`<${Head} title="Breakers">A target that keeps failing is left alone, then probed; its runs wait and spend no attempts.</${Head}>
+  return html`<${Head} title="Breakers">A target that keeps failing is not called for a while, then probed. Its runs wait and use no attempts.</${Head}>
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
-    ${data && !data.items.length && html`<div class="card"><${Empty} title="No breaker has opened.">Every target answers well enough.</${Empty}></div>`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="No open breakers.">All targets respond.</${Empty}></div>`}
     ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
-      <thead><tr><th scope="col">Target</th><th scope="col">State</th><th scope="col">Since</th><th scope="col">Looks again</th><th scope="col">Failed lately</th><th scope="col">Opened</th>
+      <thead><tr><th scope="col">Target</th><th scope="col">State</th><th scope="col">Since</th><th scope="col">Next change</th><th scope="col">Recent failures</th><th scope="col">Times opened</th>
         ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}</tr></thead>
       <tbody>${data.items.map((breaker) => html`<tr key=${breaker.target}>
         <td class="wide job-name">${breaker.target}</td>
@@ -29,7 +29,7 @@ export function Breakers() {
         <td><${Moment} at=${breaker.until} /></td>
         <td>${breaker.tried ? `${percent(breaker.failed / breaker.tried)} of ${number(breaker.tried)}` : "–"}</td>
         <td>${number(breaker.trips)} ×</td>
-        ${steers && html`<td class="end">${breaker.state !== "closed" && html`<button class="tight" onClick=${() => reset(breaker)}>Try it now<span class="hidden-words"> ${breaker.target}</span></button>`}</td>`}
+        ${steers && html`<td class="end">${breaker.state !== "closed" && html`<button class="tight" onClick=${() => reset(breaker)}>Close now<span class="hidden-words"> ${breaker.target}</span></button>`}</td>`}
       </tr>`)}</tbody>
     </table></div>`}`;
 }

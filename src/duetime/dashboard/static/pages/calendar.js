@@ -1,4 +1,4 @@
-// Calendar: what fires when, as a map of heat. Gaps and herds stand out, and lead to their jobs.
+// Calendar: future fires as a heat map. Each cell links to its jobs.
 
 import { useData } from "../core/data.js";
 import { address, get } from "../core/http.js";
@@ -66,8 +66,8 @@ export function Calendar() {
         <option value="">All queues</option>
         ${queues.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
       </select></label>
-    <${Segments} label="Span" value=${name} onPick=${setName} choices=${[["week", "Week"], ["day", "Today"]]} />`;
-  return html`<${Head} title="Calendar" buttons=${buttons}>What fires when: herds are dark, gaps are empty.</${Head}>
+    <${Segments} label="Period" value=${name} onPick=${setName} choices=${[["week", "Week"], ["day", "Today"]]} />`;
+  return html`<${Head} title="Calendar" buttons=${buttons}>Future fires. Dark cells have many, empty cells have none.</${Head}>
     <${Wrong} error=${error} />
     ${!fires && !error && html`<${Loading} />`}
     ${fires && html`<${Summary} cells=${cells} from=${from} view=${view} estimate=${fires.estimate} />
@@ -76,7 +76,7 @@ export function Calendar() {
 
 function Summary({ cells, from, view, estimate }) {
   const total = [...cells.values()].reduce((sum, each) => sum + each, 0);
-  if (!total) return html`<p class="well">Nothing fires in this time.</p>`;
+  if (!total) return html`<p class="well">No fires in this period.</p>`;
   const [at, most] = [...cells].reduce((found, each) => (each[1] > found[1] ? each : found));
   let gap = { from: null, seconds: 0 };
   let began = null;
@@ -90,7 +90,7 @@ function Summary({ cells, from, view, estimate }) {
   }
   const says = (time) => `${day(new Date(time))}, ${clock(new Date(time))}`;
   return html`<p class="summary">
-    ${estimate ? "About " : ""}<strong>${plural(total, "run")}</strong>, at most <strong>${number(most)}</strong> in ${length(view.step)}: ${says(at)}.
+    ${estimate ? "About " : ""}<strong>${plural(total, "run")}</strong>, at most <strong>${number(most)}</strong> per ${length(view.step)}: ${says(at)}.
     ${gap.seconds > view.step ? ` The longest gap is ${length(gap.seconds)}, from ${says(gap.from)}.` : ""}
     ${estimate ? html` <span class="soft">Estimated: ${estimate}.</span>` : ""}
   </p>`;

@@ -1,4 +1,4 @@
-// Dead letters: runs that gave up, grouped by what went wrong; repeated or discarded together.
+// Dead letters: runs that used all their attempts, grouped by error; replayed or discarded together.
 
 import { useData } from "../core/data.js";
 import { complain, say } from "../core/doing.js";
@@ -17,14 +17,14 @@ export function DeadLetters() {
   const { data, error, reload } = useData((signal) => get("/v1/dead-letters/groups", {}, signal), ["dead letters"], {
     live: ofKind("failed", "fired", "submitted"),
   });
-  return html`<${Head} title="Dead letters">Runs whose attempts are spent, kept to be looked at and repeated.</${Head}>
+  return html`<${Head} title="Dead letters">Runs that used all their attempts, kept for inspection and replay.</${Head}>
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
-    ${data && !data.groups.length && html`<div class="card"><${Empty} title="There are none.">Every run has ended well, or is still being tried.</${Empty}></div>`}
+    ${data && !data.groups.length && html`<div class="card"><${Empty} title="No dead letters.">No run has used all its attempts.</${Empty}></div>`}
     <div class="stack">
       ${data && data.groups.map((group) => html`<${Group} key=${group.fingerprint} group=${group} reload=${reload} more=${data.more} />`)}
     </div>
-    ${data && data.more && html`<p class="hint">The newest ${number(data.counted)} were looked at; there are more. Actions on a group take in those too.</p>`}`;
+    ${data && data.more && html`<p class="hint">The groups count the newest ${number(data.counted)}; there are more. Actions on a group include those.</p>`}`;
 }
 
 function Group({ group, reload, more }) {
@@ -62,14 +62,14 @@ function Group({ group, reload, more }) {
   // Each request begins where the one before ends: together they keep to the rate.
   const pace = (done, late) => ({ rate: RATE, delay: Math.max(0, done / RATE - late) });
   const replay = async () => {
-    const text = `Each becomes a new run with what it was given, ${RATE} a second. This cannot be undone.`;
-    if (await askBack({ title: `Replay ${count} dead letters?`, text, yes: "Replay them", no: "Leave them" })) {
+    const text = `Each becomes a new run with the same arguments, ${RATE} per second. This cannot be undone.`;
+    if (await askBack({ title: `Replay ${count} dead letters?`, text, yes: "Replay them", no: "Keep them" })) {
       await work("replay", "Replayed", pace, (answer) => [answer.runs.length, answer.more]);
     }
   };
   const discard = async () => {
-    const text = "They cannot be replayed afterwards. The history of the runs stays until its retention is over.";
-    if (await askBack({ title: `Discard ${count} dead letters?`, text, yes: "Discard them" })) {
+    const text = "Discarded runs cannot be replayed. The history of the runs stays until its retention ends.";
+    if (await askBack({ title: `Discard ${count} dead letters?`, text, yes: "Discard them", no: "Keep them" })) {
       await work("discard", "Discarded", () => ({}), (answer) => [answer.discarded, answer.discarded === AT_ONCE]);
     }
   };
@@ -79,7 +79,7 @@ function Group({ group, reload, more }) {
       <span class="soft small">last <${Moment} at=${group.last_died_at} />, first <${Moment} at=${group.first_died_at} /></span>
     </header>
     <pre class="text">${(group.error || group.failure || "unknown").split("\n")[0]}</pre>
-    <p class="hint"><a href="/runs/${group.newest_run}">The newest of them</a></p>
+    <p class="hint"><a href="/runs/${group.newest_run}">Newest run</a></p>
     ${may("control") && html`<div class="buttons actions">
       <button class="main" disabled=${Boolean(progress)} onClick=${replay}>Replay ${count}</button>
       <button class="danger" disabled=${Boolean(progress)} onClick=${discard}>Discard ${count}</button>

@@ -19,7 +19,7 @@ export function Graphs() {
   const [pages, setPages] = useState([]);
   const cursor = pages[pages.length - 1];
   const { data: page, error } = useData((signal) => listPage("/v1/graphs", { cursor }, signal), ["graphs", cursor], { live: anything });
-  return html`<${Head} title="Graphs">Jobs that wait for each other.</${Head}>
+  return html`<${Head} title="Graphs">Jobs that depend on each other.</${Head}>
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
     ${page && !page.items.length && html`<div class="card"><${Empty} title="There are no graphs.">Submit one with <code>POST /v1/graphs</code>.</${Empty}></div>`}
@@ -30,7 +30,7 @@ export function Graphs() {
         <td><${Badge} status=${graph.status} /></td>
         <td>${number(graph.size)}</td>
         <td><${Moment} at=${graph.created_at} /></td>
-        <td><${Moment} at=${graph.ended_at} none="not yet" /></td>
+        <td><${Moment} at=${graph.ended_at} none="running" /></td>
       </tr>`)}</tbody>
     </table></div>`}
     <${Pager} page=${page} pages=${pages} setPages=${setPages} word="graphs" />`;
@@ -45,7 +45,7 @@ export function Graph({ id }) {
       <${Badge} status=${graph.status} /> ${plural(graph.size, "node")}: ${says.join(", ")}
     </${Head}>
     <div class="stack">
-      ${graph.nodes.length <= DRAWN ? html`<${Drawing} graph=${graph} />` : html`<p class="hint">A graph of more than ${DRAWN} nodes is listed, not drawn.</p>`}
+      ${graph.nodes.length <= DRAWN ? html`<${Drawing} graph=${graph} />` : html`<p class="hint">A graph of more than ${DRAWN} nodes is shown as a list.</p>`}
       <${Nodes} nodes=${graph.nodes} />
     </div>`;
 }
@@ -54,10 +54,10 @@ function Buttons({ graph, reload }) {
   if (!may("control")) return null;
   const path = `/v1/graphs/${graph.graph_id}`;
   const cancel = async () => {
-    const text = "Nodes that wait end as cancelled, running ones are asked to stop.";
-    if (await askBack({ title: "Cancel the graph?", text, yes: "Cancel it" })) await act(() => post(`${path}/cancel`), "Cancelled", { then: reload });
+    const text = "Waiting nodes end as cancelled, and running ones are asked to stop. This cannot be undone.";
+    if (await askBack({ title: "Cancel the graph?", text, yes: "Cancel it", no: "Keep it" })) await act(() => post(`${path}/cancel`), "Cancelled", { then: reload });
   };
-  return html`${graph.ended_at && graph.status !== "SUCCEEDED" && html`<button class="main" onClick=${() => act(() => post(`${path}/rerun`), "The failed nodes run again", { then: reload })}>Re-run from the failed nodes</button>`}
+  return html`${graph.ended_at && graph.status !== "SUCCEEDED" && html`<button class="main" onClick=${() => act(() => post(`${path}/rerun`), "Rerunning the failed nodes", { then: reload })}>Rerun from the failed nodes</button>`}
     ${!graph.ended_at && html`<button class="danger" onClick=${cancel}>Cancel</button>`}`;
 }
 
@@ -73,7 +73,7 @@ function Drawing({ graph }) {
     const half = (to.x - from.x - 150) / 2;
     return `M${from.x + 150} ${from.y + 22} c${half} 0 ${half} ${to.y - from.y} ${2 * half} ${to.y - from.y}`;
   };
-  return html`<figure class="card graph" tabindex="0" role="group" aria-label=${`The graph; its longest chain is ${path.join(", ")}`}>
+  return html`<figure class="card graph" tabindex="0" role="group" aria-label=${`The graph; its critical path is ${path.join(", ")}`}>
     <svg width=${layout.width + 4} height=${layout.height + 4} viewBox="-2 -2 ${layout.width + 4} ${layout.height + 4}">
       ${graph.edges.map((edge) => html`<path key=${`${edge.parent} ${edge.child}`} d=${curve(edge)} class="edge ${isStep(edge) ? "critical" : ""}" />`)}
       ${graph.nodes.map((node) => {
@@ -89,12 +89,12 @@ function Drawing({ graph }) {
         </a>`;
       })}
     </svg>
-    <figcaption class="hint">The critical path is marked: ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}.</figcaption>
+    <figcaption class="hint">The critical path (marked) has ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}.</figcaption>
   </figure>`;
 }
 
 const Nodes = ({ nodes }) => html`<div class="table"><table class="cards">
-  <thead><tr><th scope="col">Node</th><th scope="col">Status</th><th scope="col">Task</th><th scope="col">Took</th></tr></thead>
+  <thead><tr><th scope="col">Node</th><th scope="col">Status</th><th scope="col">Task</th><th scope="col">Duration</th></tr></thead>
   <tbody>${nodes.slice(0, LISTED).map((node) => html`<tr key=${node.name}>
     <td class="wide"><a class="job-name" href="/runs/${node.run_id}">${node.name}</a></td>
     <td><${Badge} status=${node.status} /></td>

@@ -1,4 +1,4 @@
-// One job: what it means, what it did, what it will do.
+// One job: its definition, its runs and its next fires.
 
 import { go, useData } from "../core/data.js";
 import { ask, get } from "../core/http.js";
@@ -29,12 +29,12 @@ export function Job({ id }) {
   return html`<${Head} title=${nameOf(job)} buttons=${html`<${JobButtons} job=${job} then=${over} all />`}>
       ${job.schedule.sentence}${job.recurring && job.schedule.tz !== "UTC" ? ` (${job.schedule.tz})` : ""}
     </${Head}>
-    ${job.problem && html`<p class="trouble-line">It was set aside: ${job.problem}</p>`}
+    ${job.problem && html`<p class="trouble-line">Paused, because it cannot be processed: ${job.problem}</p>`}
     <div class="two">
       <div class="stack">
         <section class="card" aria-labelledby="how">
           <header>
-            <h2 id="how">How it does</h2>
+            <h2 id="how">Last runs</h2>
             <${Badge} status=${job.status} />
           </header>
           <${Bars} runs=${recent && recent.items[0] ? recent.items[0].runs : null} places=${30} />
@@ -42,7 +42,7 @@ export function Job({ id }) {
         <section aria-labelledby="runs">
           <h2 id="runs" class="hidden-words">Runs</h2>
           ${runs && runs.items.length > 0 && html`<${RunTable} runs=${runs.items} withTask=${false} />`}
-          ${runs && !runs.items.length && html`<div class="card"><${Empty} title="It has not run yet." /></div>`}
+          ${runs && !runs.items.length && html`<div class="card"><${Empty} title="No runs yet." /></div>`}
           <${Pager} page=${runs} pages=${pages} setPages=${setPages} word="runs" />
         </section>
       </div>
@@ -55,7 +55,7 @@ export function Job({ id }) {
           ${job.recurring && job.next_run ? html`<${Next} job=${job} />` : html`<${Exact} at=${job.next_run} />`}
         </section>
         <section class="card" aria-labelledby="facts">
-          <h2 id="facts">What it is</h2>
+          <h2 id="facts">Details</h2>
           <${Facts} job=${job} />
         </section>
         <section class="card" aria-labelledby="args">
@@ -85,7 +85,7 @@ export const FireList = ({ fires }) => html`<ol class="fires">
   ${fires.map(
     (fire) => html`<li key=${fire.utc}>
       <span>${wall(fire.local)}</span>
-      <span class="soft small">${sameHere(fire) ? relative(fire.utc) : `here ${moment(fire.utc)}`}</span>
+      <span class="soft small">${sameHere(fire) ? relative(fire.utc) : `local time ${moment(fire.utc)}`}</span>
       ${fire.note && html`<span class="badge warn">${fire.note}</span>`}
     </li>`,
   )}
@@ -96,12 +96,12 @@ function Facts({ job }) {
     ["Task", html`<code>${job.task}</code>`],
     ["Schedule", html`<code>${job.schedule.exact}</code>`],
     ["Queue", `${job.queue}, ${title(job.priority)} priority`],
-    ["Retries", `${job.retry.retries}, from ${length(job.retry.base)}`],
+    ["Retries", `${job.retry.retries}, backoff from ${length(job.retry.base)}`],
     ["Timeout", job.timeout === null ? "none" : length(job.timeout)],
-    ["When late", `${job.misfire.mode} (after ${length(job.misfire.after)})`],
-    ["When it overlaps", job.overlap],
+    ["Misfire", `${job.misfire.mode} (after ${length(job.misfire.after)})`],
+    ["Overlap", job.overlap],
     ["Delivery", job.delivery.replaceAll("_", " ")],
-    ["Runs made", `${number(job.made)}${job.missed ? `, ${number(job.missed)} missed` : ""}`],
+    ["Runs created", `${number(job.made)}${job.missed ? `, ${number(job.missed)} missed` : ""}`],
     ["Tags", job.tags.length ? job.tags.map((tag) => html`<a class="tag" key=${tag} href="/jobs?tag=${encodeURIComponent(tag)}">${tag}</a> `) : null],
     ["Owner", job.owner],
     ["Key", job.key && html`<code>${job.key}</code>`],

@@ -1,4 +1,4 @@
-// Jobs: find them, see how they do, steer one or many.
+// Jobs: find them, see their last runs, control one or many.
 
 import { useData, go } from "../core/data.js";
 import { forEach, say } from "../core/doing.js";
@@ -41,7 +41,7 @@ export function Jobs({ query }) {
   );
   const bars = new Map(recent ? recent.items.map((item) => [item.job_id, item.runs]) : []);
   return html`<${Head} title="Jobs" buttons=${may("submit") && html`<a class="button main" href="/jobs/new">New job</a>`}>
-      Everything that runs once, or again and again.
+      One-off and recurring jobs.
     </${Head}>
     <${Finder} filter=${filter} />
     <${Wrong} error=${error} />
@@ -73,7 +73,7 @@ function Finder({ filter }) {
         <select name="by">${BY.map((name) => html`<option key=${name} value=${name} selected=${name === by}>${title(name.toUpperCase())}</option>`)}</select>
       </label>
       <label>
-        <span class="hidden-words">What to find</span>
+        <span class="hidden-words">Search text</span>
         <input name="text" type="search" placeholder="Find by name, tag, task… or paste an id" value=${filter[by] || ""} />
       </label>
       <label>
@@ -100,8 +100,8 @@ function Finder({ filter }) {
 function Table({ page, bars, picked, setPicked, reload, filter }) {
   if (!page.items.length) {
     const none = Object.keys(filter).length === 0;
-    return html`<div class="card"><${Empty} title=${none ? "There are no jobs yet." : "No job matches."}>
-      ${none ? "Make one here, or submit it with the API." : "Names, tags and tasks are matched whole."}
+    return html`<div class="card"><${Empty} title=${none ? "There are no jobs yet." : "No jobs match."}>
+      ${none ? "Create one here or with the API." : "Names, tags and tasks must match completely."}
     </${Empty}></div>`;
   }
   const steers = may("control");
@@ -145,8 +145,8 @@ function Table({ page, bars, picked, setPicked, reload, filter }) {
   </div>`;
 }
 
-const RUNS = { does: (jobs) => `Run ${jobs} now`, means: "Each gets an extra run, beside its schedule.", yes: "Run them" };
-const CANCELS = { does: (jobs) => `Cancel ${jobs}`, means: "They will have no further runs.", yes: "Cancel them" };
+const RUNS = { does: (jobs) => `Run ${jobs} now`, means: "Each job gets an extra run beside its schedule.", yes: "Run them" };
+const CANCELS = { does: (jobs) => `Cancel ${jobs}`, means: "The jobs get no further runs.", yes: "Cancel them" };
 const BULK = [
   { verb: "pause", word: "Pause", done: "Paused", back: "resume" },
   { verb: "resume", word: "Resume", done: "Resumed", back: "pause" },
@@ -160,14 +160,14 @@ function Bulk({ jobs, done }) {
     if (what.asks) {
       const { does, means, yes } = what.asks;
       const text = `${means} This cannot be undone.`;
-      if (!(await askBack({ title: `${does(plural(jobs.length, "job"))}?`, text, yes, no: "Leave them" }))) return;
+      if (!(await askBack({ title: `${does(plural(jobs.length, "job"))}?`, text, yes, no: "Keep them" }))) return;
     }
     const each = (verb) => (job) => post(`/v1/jobs/${job.job_id}/${verb}`);
     const failed = await forEach(jobs, each(what.verb), (at, of) => setProgress(`${what.word}: ${at} of ${of}`));
     const good = jobs.filter((job) => !failed.some((one) => one.item === job));
     const undo = what.back && good.length ? () => forEach(good, each(what.back), () => {}).then(done) : null;
     say(`${what.done} ${plural(good.length, "job")}`, { undo });
-    if (failed.length) say(`${plural(failed.length, "job")} refused: ${failed[0].error.message}`, { bad: true });
+    if (failed.length) say(`${plural(failed.length, "job")} failed: ${failed[0].error.message}`, { bad: true });
     setProgress(null);
     done();
   };

@@ -22,9 +22,9 @@ export function Login({ onDone, over }) {
   return html`<main class="login">
     <form class="card" onSubmit=${submit}>
       <${Brand} />
-      <h1>${over ? "The session is over" : "Log in"}</h1>
+      <h1>${over ? "Session expired" : "Log in"}</h1>
       <p class="soft">
-        ${used ? "That link was used already, or is too old. " : ""}Use an API key, or a link from
+        ${used ? "This link was already used or has expired. " : ""}Use an API key or a link from
         <code>duetime login-link</code>.
       </p>
       <label>

@@ -1,4 +1,4 @@
-// Now: how things stand, what is wrong in words, and what the next hour brings.
+// Now: the current state, current problems in words, and the fires of the next hour.
 
 import { go, useData, useNow } from "../core/data.js";
 import { address, get } from "../core/http.js";
@@ -30,7 +30,7 @@ export function Now() {
     { live: anything, every: 5000 },
   );
   const { data: fires } = useData((signal) => get("/v1/fires", {}, signal), ["fires"], { every: 15000 });
-  return html`<${Head} title="Now">What runs, what waits, and what needs you.</${Head}>
+  return html`<${Head} title="Now">Running and waiting work, and current problems.</${Head}>
     <${Wrong} error=${error} />
     ${stats ? html`<${Standing} stats=${stats} fires=${fires} span=${span} setSpan=${setSpan} />` : !error && html`<${Loading} />`}`;
 }
@@ -42,9 +42,9 @@ function Standing({ stats, fires, span, setSpan }) {
     <div class="two">
       <section class="card" aria-labelledby="throughput">
         <header>
-          <h2 id="throughput">Runs a second, by outcome</h2>
+          <h2 id="throughput">Runs per second, by outcome</h2>
           <${Segments}
-            label="How far back"
+            label="Period"
             value=${span}
             onPick=${setSpan}
             choices=${[["5m", "5 min"], ["15m", "15 min"], ["1h", "1 hour"]]}
@@ -54,7 +54,7 @@ function Standing({ stats, fires, span, setSpan }) {
         <${Legend} series=${OUTCOMES} />
       </section>
       <section class="card" aria-labelledby="waiting">
-        <h2 id="waiting">What waits, by priority</h2>
+        <h2 id="waiting">Waiting runs, by priority</h2>
         <${Tiers} depth=${stats.depth} />
       </section>
     </div>
@@ -68,9 +68,9 @@ function Troubles({ stats }) {
   const now = useNow();
   const found = troubles(stats, now);
   if (!found.length) {
-    return html`<p class="well" role="status">All is well: nothing is late, nothing is stuck.</p>`;
+    return html`<p class="well" role="status">No problems: nothing is late or stuck.</p>`;
   }
-  return html`<ul class="troubles" aria-label="What needs attention" role="list">
+  return html`<ul class="troubles" aria-label="Current problems" role="list">
     ${found.map(
       (each) => html`<li key=${each.text} class=${each.mild ? "warn" : ""}>
         <span>${each.text}</span><a href=${each.href}>${each.link}</a>
@@ -87,14 +87,14 @@ function Figures({ stats }) {
   const { lag, depth } = stats;
   const waits = depth.high + depth.medium + depth.low;
   const items = [
-    ["Due lag, p95", lag ? length(lag.p95) : "–", lag ? `half start within ${length(lag.p50)}` : "nothing started", lag && lag.p95 > 5 ? "warn" : ""],
-    ["Runs a second", (ended / seconds).toFixed(ended / seconds < 10 ? 2 : 0), `${number(ended)} in ${length(seconds)}`],
+    ["Lag, p95", lag ? length(lag.p95) : "–", lag ? `median ${length(lag.p50)}` : "no run started", lag && lag.p95 > 5 ? "warn" : ""],
+    ["Runs per second", (ended / seconds).toFixed(ended / seconds < 10 ? 2 : 0), `${number(ended)} in ${length(seconds)}`],
     ["Running", count(stats.running), `of ${plural(stats.slots, "slot")}`],
-    ["Waiting", `${number(waits)}${depth.capped ? "+" : ""}`, "due soon, or due"],
+    ["Waiting", `${number(waits)}${depth.capped ? "+" : ""}`, "due now or within 15 s"],
     ["Retry rate", tried ? percent(sum(stats.steps, "retried") / tried) : "–", `of ${plural(tried, "attempt")}`],
-    ["Expired leases", number(lost), "attempts that lost their worker", lost ? "bad" : ""],
-    ["Dead letters", count(stats.dead_letters), "runs that gave up", stats.dead_letters.value ? "bad" : ""],
-    ["Workers", number(stats.workers), `${count(stats.jobs)} jobs with a future`, stats.workers ? "" : "bad"],
+    ["Expired leases", number(lost), "attempts lost with their worker", lost ? "bad" : ""],
+    ["Dead letters", count(stats.dead_letters), "runs without attempts left", stats.dead_letters.value ? "bad" : ""],
+    ["Workers", number(stats.workers), `${count(stats.jobs)} jobs with a next run`, stats.workers ? "" : "bad"],
   ];
   return html`<dl class="figures">
     ${items.map(
@@ -117,7 +117,7 @@ function Throughput({ stats }) {
     }),
   }));
   const words = OUTCOMES.map((each) => `${number(sum(stats.steps, each.name))} ${each.label}`).join(", ");
-  return html`<${Chart} times=${times} series=${series} unit="/s" label=${`Runs a second over time: ${words}`} />`;
+  return html`<${Chart} times=${times} series=${series} unit="/s" label=${`Runs per second over time: ${words}`} />`;
 }
 
 function Tiers({ depth }) {
@@ -157,13 +157,13 @@ function NextHour({ fires }) {
   const words = total
     ? html`${fires.exact ? "" : "≈ "}${plural(total, "run")}, most at${" "}
         <a href=${to(busiest)}>${clock(new Date(times[busiest] * 1000))}: ${number(most)}</a>`
-    : "Nothing fires.";
+    : "No fires.";
   return html`<header>${head}<span class="soft small">${words}</span></header>
     <${Chart}
       times=${times}
       series=${[{ label: "runs", colour: "bar-busy", values: counts }]}
       height=${110}
-      label=${`Fires in the next hour, minute by minute: ${number(total)} in all, at most ${number(most)} in a minute`}
+      label=${`Fires in the next hour by minute: ${number(total)} in total, at most ${number(most)} per minute`}
       onPick=${(place) => go(to(place))}
     />`;
 }

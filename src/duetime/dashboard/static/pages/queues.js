@@ -12,8 +12,8 @@ import { Badge, Empty, Head, Loading, Meter, Moment, Wrong } from "../parts/basi
 function limits(queue) {
   const found = [];
   if (queue.running_limit !== null) found.push(`${number(queue.running || 0)} of ${number(queue.running_limit)} running`);
-  if (queue.rate) found.push(`${queue.rate} started`);
-  if (queue.held_back) found.push(`${number(queue.held_back)} held back by their keys`);
+  if (queue.rate) found.push(`starts at most ${queue.rate}`);
+  if (queue.held_back) found.push(`${number(queue.held_back)} held back by key limits`);
   return found.join(", ") || "none";
 }
 
@@ -27,10 +27,10 @@ export function Queues() {
   const steers = may("steer_queues");
   const waits = (queue) => queue.depth.high + queue.depth.medium + queue.depth.low;
   const most = data ? Math.max(...data.items.map(waits), 1) : 1;
-  return html`<${Head} title="Queues">A paused queue starts nothing more; what runs goes on to its end.</${Head}>
+  return html`<${Head} title="Queues">A paused queue starts no new runs. Running ones continue.</${Head}>
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
-    ${data && !data.items.length && html`<div class="card"><${Empty} title="There are no queues yet.">The first job makes one.</${Empty}></div>`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="There are no queues yet.">The first job creates one.</${Empty}></div>`}
     ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
       <thead><tr>
         <th scope="col">Queue</th><th scope="col">State</th><th scope="col">Waiting</th>
@@ -39,7 +39,7 @@ export function Queues() {
       </tr></thead>
       <tbody>${data.items.map((queue) => html`<tr key=${queue.name}>
         <td class="wide"><a class="job-name" href="/jobs?queue=${encodeURIComponent(queue.name)}">${queue.name}</a></td>
-        <td>${queue.paused ? html`<${Badge} status="PAUSED" /> <${Moment} at=${queue.paused_at} />` : html`<${Badge} status="ACTIVE" word="Open" />`}</td>
+        <td>${queue.paused ? html`<${Badge} status="PAUSED" /> <${Moment} at=${queue.paused_at} />` : html`<${Badge} status="ACTIVE" word="Active" />`}</td>
         <td style=${{ minWidth: "150px" }}>
           <div>${number(waits(queue))}${queue.depth.capped ? "+" : ""}</div>
           <${Meter} share=${waits(queue) / most} label=${`Waiting in ${queue.name}`} />

@@ -1,4 +1,4 @@
-// One run: its attempts on a line of time, what went wrong, what it said, what came out.
+// One run: its attempts on a timeline, errors, logs and result.
 
 import { go, useData, useNow } from "../core/data.js";
 import { act } from "../core/doing.js";
@@ -25,7 +25,7 @@ export function Run({ id }) {
   if (error && !run) return html`<${Head} title="Run" /><${Wrong} error=${error} />`;
   if (!run) return html`<${Head} title="Run" /><${Loading} />`;
   return html`<${Head} title=${run.task} buttons=${html`<${Buttons} run=${run} reload=${reload} />`}>
-      <${Badge} status=${run.status} /> due <${Moment} at=${run.due_at} />${run.lag !== null ? `, started ${length(run.lag)} later` : ""}${run.retry_delay !== null ? `, its last attempt ${length(run.retry_delay)} after that` : ""}
+      <${Badge} status=${run.status} /> due <${Moment} at=${run.due_at} />${run.lag !== null ? `, started ${length(run.lag)} later` : ""}${run.retry_delay !== null ? `, last attempt ${length(run.retry_delay)} after that` : ""}
     </${Head}>
     <div class="two">
       <div class="stack">
@@ -34,7 +34,7 @@ export function Run({ id }) {
           <h2 id="timeline">Attempts</h2>
           <${Timeline} run=${run} />
           ${[...run.attempts].reverse().map((attempt) => html`<${Attempt} key=${attempt.attempt + attempt.finished_at} attempt=${attempt} />`)}
-          ${!run.attempts.length && html`<p class="soft" style=${{ marginTop: "14px" }}>${run.status === "RUNNING" ? "The first attempt is under way." : "It has not been tried yet."}</p>`}
+          ${!run.attempts.length && html`<p class="soft" style=${{ marginTop: "14px" }}>${run.status === "RUNNING" ? "The first attempt is running." : "No attempts yet."}</p>`}
         </section>
         ${run.result !== null && html`<section class="card" aria-labelledby="result">
           <h2 id="result">Result</h2>
@@ -42,7 +42,7 @@ export function Run({ id }) {
         </section>`}
       </div>
       <div class="stack">
-        <section class="card" aria-labelledby="facts"><h2 id="facts">What it is</h2><${Facts} run=${run} /></section>
+        <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2><${Facts} run=${run} /></section>
         <section class="card" aria-labelledby="args"><h2 id="args">Arguments</h2><${Masked} value=${run.args} problem=${run.args_problem} /></section>
       </div>
     </div>`;
@@ -52,14 +52,14 @@ function Buttons({ run, reload }) {
   if (!may("control")) return null;
   const over = !isLive(run);
   const retry = () =>
-    act(() => post(`/v1/runs/${run.run_id}/retry`), over ? "A new run repeats it" : "It is tried again now", {
+    act(() => post(`/v1/runs/${run.run_id}/retry`), over ? "Created a new run" : "Retrying now", {
       then: (made) => (made.run_id === run.run_id ? reload() : go(`/runs/${made.run_id}`)),
     });
   const stop = async () => {
     const running = run.status === "RUNNING";
-    const text = `${running ? "It is asked to stop, and ends as cancelled." : "It ends as cancelled."} This cannot be undone.`;
-    if (await askBack({ title: `Cancel this run of ${run.task}?`, text, yes: "Cancel the run" })) {
-      await act(() => post(`/v1/runs/${run.run_id}/cancel`), running ? "It is asked to stop" : "Cancelled", { then: reload });
+    const text = `${running ? "The run is asked to stop and ends as cancelled." : "The run ends as cancelled."} This cannot be undone.`;
+    if (await askBack({ title: `Cancel this run of ${run.task}?`, text, yes: "Cancel the run", no: "Keep it" })) {
+      await act(() => post(`/v1/runs/${run.run_id}/cancel`), running ? "Asked the run to stop" : "Cancelled", { then: reload });
     }
   };
   const again = run.status === "RETRYING" || (over && run.status !== "SUCCEEDED");
@@ -88,13 +88,13 @@ function stretches(run, now) {
   };
   run.attempts.forEach((attempt, place) => {
     if (!attempt.started_at) return;
-    add(Date.parse(attempt.started_at), "waits", place ? "waited to be tried again" : "waited");
+    add(Date.parse(attempt.started_at), "waits", place ? "waited for its retry" : "waited");
     add(Date.parse(attempt.finished_at), look(attempt.status) || "none", `attempt ${place + 1} ${attempt.status.toLowerCase()} after`);
   });
   if (run.status === "RUNNING") {
     add(Date.parse(run.started_at), "waits", "waited");
     add(Math.max(now, at + 1), "busy", "running");
-  } else if (LIVE.includes(run.status)) add(now, "waits", "waits");
+  } else if (LIVE.includes(run.status)) add(now, "waits", "waiting");
   return found;
 }
 
@@ -117,12 +117,12 @@ function Attempt({ attempt }) {
       <${Badge} status=${attempt.status} word=${title(attempt.status) + (attempt.failure && attempt.failure !== "error" ? `: ${attempt.failure.replaceAll("_", " ")}` : "")} />
       <span class="soft small">${attempt.started_at ? html`started <${Exact} at=${attempt.started_at} />, took ${length(attempt.duration)}` : html`<${Exact} at=${attempt.finished_at} />`}</span>
     </header>
-    ${attempt.error && html`<pre class="text" tabindex="0" aria-label="What went wrong">${attempt.error}</pre>`}
+    ${attempt.error && html`<pre class="text" tabindex="0" aria-label="Error">${attempt.error}</pre>`}
     ${attempt.logs.length > 0 && html`<${Logs} lines=${attempt.logs} />`}
   </article>`;
 }
 
-const Logs = ({ lines }) => html`<ol class="logs" tabindex="0" aria-label="What it logged">
+const Logs = ({ lines }) => html`<ol class="logs" tabindex="0" aria-label="Log">
   ${lines.map((line, place) => {
     const level = String(line.level || "info").toLowerCase();
     return html`<li key=${place} class=${["warning", "error", "critical"].includes(level) ? level : ""}>
@@ -142,7 +142,7 @@ function Facts({ run }) {
     ["Attempts", `${run.attempt}${run.lost ? `, ${run.lost} lost` : ""}`],
     ["Queue", `${run.queue}, ${title(run.priority)} priority`],
     ["Worker", run.worker_id && html`<code class="small">${run.worker_id}</code>`],
-    ["Repeats", run.replays && html`<a href="/runs/${run.replays}"><code class="small">${run.replays}</code></a>`],
+    ["Replay of", run.replays && html`<a href="/runs/${run.replays}"><code class="small">${run.replays}</code></a>`],
     ["Trace", run.trace_id && html`<code class="small">${run.trace_id}</code>`],
   ];
   return html`<dl class="facts">${items.filter(([, value]) => value).map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${value}</dd>`)}</dl>`;

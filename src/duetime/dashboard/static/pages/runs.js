@@ -26,7 +26,7 @@ export function Runs({ query }) {
     event.preventDefault();
     go(address("/runs", Object.fromEntries(new FormData(event.target))));
   };
-  return html`<${Head} title="Runs">Newest first, by the time they were due.</${Head}>
+  return html`<${Head} title="Runs">Newest first, by due time.</${Head}>
     <form class="finder" role="search" onSubmit=${submit} key=${key}>
       <label>
         <span class="hidden-words">Status</span>
@@ -42,6 +42,6 @@ export function Runs({ query }) {
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
     ${page && page.items.length > 0 && html`<${RunTable} runs=${page.items} />`}
-    ${page && !page.items.length && html`<div class="card"><${Empty} title="No run matches." /></div>`}
+    ${page && !page.items.length && html`<div class="card"><${Empty} title="No runs match." /></div>`}
     <${Pager} page=${page} pages=${pages} setPages=${setPages} word="runs" />`;
 }

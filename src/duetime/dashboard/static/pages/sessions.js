@@ -1,4 +1,4 @@
-// Sessions: which browsers are logged in, and ending them.
+// Sessions: the browsers that are logged in.
 
 import { useData } from "../core/data.js";
 import { act } from "../core/doing.js";
@@ -25,20 +25,20 @@ export function Sessions() {
     setOf(scope);
   };
   const revoke = async (session) => {
-    const text = session.current ? "It is the one that you use now: you have to log in again." : "That browser has to log in again.";
-    if (await askBack({ title: `End the session of ${session.key_name}?`, text, yes: "End the session" })) {
-      await act(() => post(`/v1/sessions/${session.session_id}/revoke`), "The session has ended", { then: reload });
+    const text = session.current ? "This is your current session: you must log in again." : "That browser must log in again.";
+    if (await askBack({ title: `End the session of ${session.key_name}?`, text, yes: "End the session", no: "Keep it" })) {
+      await act(() => post(`/v1/sessions/${session.session_id}/revoke`), "Session ended", { then: reload });
     }
   };
-  return html`<${Head} title="Sessions">Browsers that are logged in. A session ends with its key, when it is not used, or here.</${Head}>
-    ${scopes.length > 1 && html`<${Segments} label="Whose sessions" value=${of} choices=${scopes} onPick=${pick} />`}
+  return html`<${Head} title="Sessions">Browsers that are logged in. A session ends with its key, when it is idle, or here.</${Head}>
+    ${scopes.length > 1 && html`<${Segments} label="Scope" value=${of} choices=${scopes} onPick=${pick} />`}
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.items.length && html`<div class="card"><${Empty} title="No browser is logged in." /></div>`}
     ${data && data.items.length > 0 && html`<div class="table" style=${{ marginTop: "12px" }}><table class="cards">
-      <thead><tr><th scope="col">Key</th><th scope="col">Tenant</th><th scope="col">From</th><th scope="col">Browser</th><th scope="col">Began</th><th scope="col">Last seen</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <thead><tr><th scope="col">Key</th><th scope="col">Tenant</th><th scope="col">Address</th><th scope="col">Browser</th><th scope="col">Started</th><th scope="col">Last seen</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
       <tbody>${data.items.map((session) => html`<tr key=${session.session_id}>
-        <td class="wide job-name">${session.key_name} (${session.role}) ${session.current && html`<${Badge} status="ACTIVE" word="This one" />`}</td>
+        <td class="wide job-name">${session.key_name} (${session.role}) ${session.current && html`<${Badge} status="ACTIVE" word="This session" />`}</td>
         <td>${session.tenant || "–"}</td>
         <td><code class="nowrap">${session.address || "–"}</code></td>
         <td class="soft small" title=${session.user_agent}>${short(session.user_agent) || "–"}</td>

@@ -1,4 +1,4 @@
-// Workers: who they are, what they hold, and until when they are trusted to be alive.
+// Workers: their tasks, the runs that they hold, and their leases.
 
 import { useData, useNow } from "../core/data.js";
 import { get } from "../core/http.js";
@@ -13,10 +13,10 @@ export function Workers() {
   const { data: runs } = useData((signal) => get("/v1/runs", { status: "RUNNING", page_size: 200 }, signal), ["running"], options);
   const held = new Map();
   (runs ? runs.items : []).forEach((run) => held.set(run.worker_id, [...(held.get(run.worker_id) || []), run]));
-  return html`<${Head} title="Workers">Processes that take runs, as long as their lease is renewed.</${Head}>
+  return html`<${Head} title="Workers">Processes that run tasks while they renew their lease.</${Head}>
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
-    ${data && !data.items.length && html`<div class="card"><${Empty} title="No worker is here.">Start one: <code>duetime worker module:app</code></${Empty}></div>`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="No workers.">Start one: <code>duetime worker module:app</code></${Empty}></div>`}
     <div class="workers">${data && data.items.map((worker) => html`<${Worker} key=${worker.worker_id} worker=${worker} runs=${held.get(worker.worker_id) || []} more=${Boolean(runs && runs.next_cursor)} />`)}</div>`;
 }
 
@@ -26,18 +26,18 @@ function Worker({ worker, runs, more }) {
   return html`<article class="card">
     <header>
       <h2>${worker.name}</h2>
-      <${Badge} status=${worker.alive ? "ACTIVE" : "LOST"} word=${worker.alive ? "Alive" : "Lease is over"} />
+      <${Badge} status=${worker.alive ? "ACTIVE" : "LOST"} word=${worker.alive ? "Alive" : "Lease expired"} />
     </header>
     <p>${number(runs.length)}${more ? "+" : ""} of ${plural(worker.slots, "slot")} in use</p>
     <${Meter} share=${runs.length / Math.max(1, worker.slots)} label=${`Slots in use of ${worker.name}`} />
     <dl class="facts" style=${{ marginTop: "16px" }}>
-      <dt>Lease</dt><dd>${left > 0 ? `ends in ${length(Math.floor(left))} unless renewed` : "over"}</dd>
-      <dt>Heard</dt><dd>${length(Math.max(0, Math.floor((now - Date.parse(worker.heard_at)) / 1000)))} ago</dd>
+      <dt>Lease</dt><dd>${left > 0 ? `expires in ${length(Math.floor(left))} unless renewed` : "expired"}</dd>
+      <dt>Last heartbeat</dt><dd>${length(Math.max(0, Math.floor((now - Date.parse(worker.heard_at)) / 1000)))} ago</dd>
       <dt>Version</dt><dd>${worker.version || "unknown"}</dd>
-      <dt>Since</dt><dd><${Moment} at=${worker.started_at} /></dd>
+      <dt>Started</dt><dd><${Moment} at=${worker.started_at} /></dd>
       <dt>Queues</dt><dd>${worker.queues.length ? worker.queues.join(", ") : "all"}</dd>
       <dt>Tasks</dt><dd>${worker.tasks.slice(0, 6).map((task) => html`<div key=${task}><code class="small">${task}</code></div>`)}${worker.tasks.length > 6 ? `and ${worker.tasks.length - 6} more` : ""}</dd>
-      <dt>Runs</dt><dd>${runs.length ? runs.slice(0, 5).map((run) => html`<div key=${run.run_id}><a href="/runs/${run.run_id}">${run.task}</a></div>`) : "nothing now"}</dd>
+      <dt>Runs</dt><dd>${runs.length ? runs.slice(0, 5).map((run) => html`<div key=${run.run_id}><a href="/runs/${run.run_id}">${run.task}</a></div>`) : "none"}</dd>
       <dt>Id</dt><dd><code class="small" title=${worker.worker_id}>${short(worker.worker_id)}</code></dd>
     </dl>
   </article>`;

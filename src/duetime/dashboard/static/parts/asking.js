@@ -29,7 +29,7 @@ export function Asking() {
     <p>${question.text}</p>
     ${question.secret && html`<code class="secret">${question.secret}</code>`}
     <div class="buttons">
-      ${!question.done && html`<button type="button" onClick=${() => answer(false)}>${question.no || "Keep it"}</button>`}
+      ${!question.done && html`<button type="button" onClick=${() => answer(false)}>${question.no || "Cancel"}</button>`}
       <button type="button" class=${question.done ? "main" : "danger"} onClick=${() => answer(true)}>${question.done || question.yes}</button>
     </div>
   </dialog>`;

@@ -1,4 +1,4 @@
-// The frame around every page: where one can go, who one is, whether news arrive.
+// The frame around every page: the menu, the current key, and whether the event stream is connected.
 
 import { go, useData } from "../core/data.js";
 import { complain } from "../core/doing.js";
@@ -26,12 +26,12 @@ function Live() {
 
 function Theme() {
   const [found, setFound] = useState(theme);
-  return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>Colours: ${found}</button>`;
+  return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>Theme: ${found}</button>`;
 }
 
 const MOST = 200;
 
-/** A menu of the tenants; where there are more than it holds, a field for a name, which is looked up first. */
+/** A menu of the tenants; a text field where there are too many. The name is looked up first. */
 function Tenants({ me }) {
   const { data, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: MOST }, signal), ["tenants"]);
   const names = [...new Set([me.tenant, ...(data ? data.items.map((each) => each.name) : [])])];
@@ -74,7 +74,7 @@ export function Frame({ me, path, places, children }) {
   };
   const shown = places.filter((place) => !place.may || may(place.may));
   return html`<div class="frame">
-    <a class="skip" href="#content">Skip to the page</a>
+    <a class="skip" href="#content">Skip to content</a>
     <div class="rail ${open ? "open" : ""}">
       <${Brand} />
       <button class="menu tight" aria-expanded=${String(open)} aria-controls="places" onClick=${() => setOpen(!open)}>Menu</button>
@@ -88,7 +88,7 @@ export function Frame({ me, path, places, children }) {
         ${isRoot() ? html`<${Tenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
         <div><${Live} /></div>
         <div>${me.key_name} (${me.role})</div>
-        <div title="Times are shown in this zone">${zone}</div>
+        <div title="Times are shown in this time zone">${zone}</div>
         <div class="row">
           <${Theme} />
           <button class="plain tight" onClick=${leave}>Log out</button>

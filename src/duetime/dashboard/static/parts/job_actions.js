@@ -21,20 +21,20 @@ export const trigger = (job, then) =>
   act(() => post(path(job, "trigger")), `Started an extra run of ${nameOf(job)}`, { then });
 
 export async function cancel(job, then) {
-  const text = "There will be no further run, and one that is running is asked to stop. This cannot be undone.";
-  if (await askBack({ title: `Cancel ${nameOf(job)}?`, text, yes: "Cancel the job" })) {
+  const text = "The job gets no further runs, and a running one is asked to stop. This cannot be undone.";
+  if (await askBack({ title: `Cancel ${nameOf(job)}?`, text, yes: "Cancel the job", no: "Keep it" })) {
     await act(() => post(path(job, "cancel")), `Cancelled ${nameOf(job)}`, { then });
   }
 }
 
 export async function remove(job, then) {
-  const text = "It is gone from all lists. The history of its runs stays until its retention is over.";
-  if (await askBack({ title: `Delete ${nameOf(job)}?`, text, yes: "Delete the job" })) {
+  const text = "The job disappears from all lists. The history of its runs stays until its retention ends. This cannot be undone.";
+  if (await askBack({ title: `Delete ${nameOf(job)}?`, text, yes: "Delete the job", no: "Keep it" })) {
     await act(() => ask("DELETE", `/v1/jobs/${job.job_id}`), `Deleted ${nameOf(job)}`, { then });
   }
 }
 
-/** The buttons that fit a job's state; none for those who may only look. */
+/** The buttons for the job's state; none for a key that may only read. */
 export function JobButtons({ job, then, tight = false, all = false }) {
   if (!may("control")) return null;
   const size = tight ? "tight" : "";

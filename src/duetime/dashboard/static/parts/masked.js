@@ -1,4 +1,4 @@
-// Values that may be secret: their names are shown, what they hold only when asked.
+// Values that may be secret: the page shows their names, and the values on request.
 
 import { html, useState } from "../core/view.js";
 
@@ -10,7 +10,7 @@ const mask = (value) => {
 
 export function Masked({ value, problem }) {
   const [shown, setShown] = useState(false);
-  if (problem) return html`<p class="trouble-line">They cannot be opened: ${problem}</p>`;
+  if (problem) return html`<p class="trouble-line">The arguments cannot be decrypted: ${problem}</p>`;
   if (!value || !Object.keys(value).length) return html`<p class="soft">none</p>`;
   return html`<pre class="text">${JSON.stringify(shown ? value : mask(value), null, 2)}</pre>
     <button class="plain tight" aria-pressed=${String(shown)} onClick=${() => setShown(!shown)}>${shown ? "Hide values" : "Show values"}</button>`;

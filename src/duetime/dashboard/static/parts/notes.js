@@ -1,4 +1,4 @@
-// What was done, for a few seconds, with the way back.
+// Notes about actions, shown for eight seconds, with Undo where possible.
 
 import { forget, useNotes } from "../core/doing.js";
 import { html } from "../core/view.js";

@@ -18,10 +18,10 @@ export function RunTable({ runs, withTask = true }) {
         <th scope="col">${withTask ? "Task" : "Due"}</th>
         <th scope="col">Status</th>
         ${withTask && html`<th scope="col">Due</th>`}
-        <th scope="col">Started after</th>
-        <th scope="col">Took</th>
+        <th scope="col">Start delay</th>
+        <th scope="col">Duration</th>
         <th scope="col">Attempts</th>
-        ${wrong && html`<th scope="col">What went wrong</th>`}
+        ${wrong && html`<th scope="col">Error</th>`}
       </tr>
     </thead>
     <tbody>

@@ -1,4 +1,4 @@
-// What is wrong right now, in words, and where to look. The worst comes first.
+// Current problems in words, with a link to each. The worst comes first.
 
 import { count, length, number, percent, plural } from "../core/words.js";
 
@@ -22,7 +22,7 @@ function noWorkers(stats) {
   if (stats.workers) return [];
   const { high, medium, low } = stats.depth;
   const mild = high + medium + low === 0;
-  return [{ text: "No worker is alive: nothing that becomes due will start.", href: "/workers", link: "Workers", mild }];
+  return [{ text: "No worker is alive: due runs will not start.", href: "/workers", link: "Workers", mild }];
 }
 
 function stuck(stats, now) {
@@ -33,9 +33,9 @@ function stuck(stats, now) {
       const since = length(Math.floor((now - Date.parse(each.since)) / 1000));
       const href = `/runs?${new URLSearchParams({ task: each.task, status: "PENDING" })}`;
       const text = each.has_worker
-        ? `${each.task} has waited in ${each.queue} for ${since}.`
+        ? `${each.task} has been waiting in the queue ${each.queue} for ${since}.`
         : `${each.task} has been due for ${since}, and no live worker has this task.`;
-      return { text, href, link: "See what waits" };
+      return { text, href, link: "Waiting runs" };
     });
 }
 
@@ -44,7 +44,7 @@ function failing(stats) {
     .filter((each) => each.failed >= 3 && each.failed / each.attempts > 0.2)
     .slice(0, 3)
     .map((each) => ({
-      text: `${each.task} fails: ${number(each.failed)} of ${plural(each.attempts, "attempt")} (${percent(each.failed / each.attempts)}).`,
+      text: `${each.task} is failing: ${number(each.failed)} of ${plural(each.attempts, "attempt")} (${percent(each.failed / each.attempts)}).`,
       href: `/runs?${new URLSearchParams({ task: each.task })}`,
       link: "Its runs",
     }));
@@ -53,25 +53,25 @@ function failing(stats) {
 function lost(stats) {
   const found = stats.steps.reduce((sum, step) => sum + step.lost, 0);
   return found
-    ? [{ text: `${plural(found, "attempt")} lost their worker lately.`, href: "/workers", link: "Workers" }]
+    ? [{ text: `${plural(found, "attempt")} lost their worker recently.`, href: "/workers", link: "Workers" }]
     : [];
 }
 
 function slow(stats) {
   if (!stats.lag || stats.lag.p95 <= SLOW) return [];
-  const text = `Runs start late: one in twenty waits ${length(stats.lag.p95)} or longer.`;
+  const text = `Runs start late: 5 % wait ${length(stats.lag.p95)} or longer.`;
   return [{ text, href: "/queues", link: "Queues" }];
 }
 
 function dead(stats) {
   if (!stats.dead_letters.value) return [];
   const one = stats.dead_letters.value === 1;
-  return [{ text: `${count(stats.dead_letters)} ${one ? "run has" : "runs have"} given up.`, href: "/dead-letters", link: "Dead letters" }];
+  return [{ text: `${count(stats.dead_letters)} ${one ? "run has" : "runs have"} used all attempts.`, href: "/dead-letters", link: "Dead letters" }];
 }
 
 function full(stats) {
   if (!stats.slots || stats.running.value < stats.slots) return [];
-  return [{ text: `All ${plural(stats.slots, "slot")} are taken.`, href: "/workers", link: "Workers", mild: true }];
+  return [{ text: `All ${plural(stats.slots, "slot")} are in use.`, href: "/workers", link: "Workers", mild: true }];
 }
 
 function paused(stats) {
