@@ -47,6 +47,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_words_are_plain(page: Path) -> None:
+    found = re.findall(r"\b(?:whoever|somebody|nobody|anybody|everybody|shall)\b", page.read_text(), re.IGNORECASE)
+    assert found == [], "name the process, the user or the role"
+
+
 def test_the_diagram_of_packages_shows_the_import_layers() -> None:
     text = packages_doc.PAGE.read_text(encoding="utf-8")
     assert text == packages_doc.with_diagram(text), "run: make docs"
