@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _RULE = re.compile(r"\|(\s*:?-+:?\s*\|)+")
 _LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+_PATH = re.compile(r"`([\w.*/-]+/(?:[\w*-]+\.(?:py|sql|js|toml))?)`")
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -45,6 +46,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert linked.exists(), f"{page.name} links to {target}"
         if anchor and linked.suffix == ".md":
             assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_named_files_exist(name: str) -> None:
+    paths = set(_PATH.findall((ROOT / name).read_text()))
+    assert len(paths) > 30
+    roots = (ROOT / "src" / "duetime", ROOT)
+    assert sorted(path for path in paths if not any(any(root.glob(path)) for root in roots)) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
