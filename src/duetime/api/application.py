@@ -18,10 +18,11 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from duetime.api.bodies import drop_the_rest, longest_text, parse, read_body
+from duetime.api.call import Call
 from duetime.api.caller import Caller
 from duetime.api.decoding import fit, header_map, read_large_json, read_query
 from duetime.api.encoding import encode_answer
-from duetime.api.endpoint import Call, Endpoint, Reply, Stream
+from duetime.api.endpoint import Endpoint, Reply, Stream
 from duetime.api.idempotency import answered_once, keeps_answer
 from duetime.api.peer import Peer
 from duetime.api.problems import (

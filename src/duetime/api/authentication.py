@@ -15,12 +15,12 @@ from uuid import UUID
 
 from duetime.api.browser_sessions import session_hash
 from duetime.api.caller import NOBODY, Caller
-from duetime.api.endpoint import Call, Endpoint
+from duetime.api.endpoint import Endpoint
 from duetime.api.lookup_cache import Memory
 from duetime.api.origin import is_own, refusal
 from duetime.api.peer import Peer
 from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
-from duetime.clock import SystemClock, monotonic
+from duetime.clock import SystemClock
 from duetime.errors import NotFound, StoreError
 from duetime.ids import show
 from duetime.model.access import Action, ApiKey, Role, may
@@ -220,21 +220,3 @@ def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:
             f"the key may not be used from {peer.address or 'an unknown address'}",
             remedy="use it from one of its networks, or ask an admin for another key",
         )
-
-
-class Admission:
-    """Somebody who was let in just now, with a request that lasts."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._gate = gate = call.service.gate
-        self._changes = gate.changes
-        self._until = monotonic() + REMEMBERED
-
-    async def renew(self) -> None:
-        """Ask again, if that was a few seconds ago or something was changed here; raises what the gate raises."""
-        changes = self._gate.changes
-        if changes == self._changes and monotonic() < self._until:
-            return
-        await self._gate.admit(self._call.endpoint, self._call.headers, self._call.peer)
-        self._changes, self._until = changes, monotonic() + REMEMBERED

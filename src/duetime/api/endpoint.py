@@ -1,79 +1,15 @@
-"""An endpoint: one entry of the table from which come the routes, the checks, the documentation and the test matrix."""
+"""An endpoint: one entry of the table that routes, checks, documentation and the test matrix are made from."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
-from uuid import UUID
+from typing import Any, Literal
 
 import msgspec
-from starlette.types import Receive
 
-from duetime import ids
-from duetime.api.caller import Caller
-from duetime.api.peer import Peer
-from duetime.errors import InvalidInput, NotFound
 from duetime.model.access import Action
-
-if TYPE_CHECKING:
-    from duetime.api.service import Service
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 JSON = "application/json"
 IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}
-
-
-class Call:
-    """One request on its way through the API: who asks, and what for."""
-
-    __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "peer", "query", "service", "who")
-
-    def __init__(
-        self,
-        service: "Service",
-        endpoint: "Endpoint",
-        headers: Mapping[bytes, bytes],
-        path: Mapping[str, str],
-        who: Caller,
-        receive: Receive,
-        peer: Peer,
-    ) -> None:
-        self.service = service
-        self.endpoint = endpoint
-        self.headers = headers
-        self.path = path
-        self.who = who
-        self.peer = peer
-        self._receive = receive
-        self.admitted: Any = None
-        """What `endpoint.admit` found."""
-        self.query: Any = None
-        """As `endpoint.query` has it."""
-        self.body: Any = None
-        """As `endpoint.body` has it, or bytes where the endpoint reads them itself."""
-
-    @property
-    def tenant_id(self) -> int:
-        return self.who.tenant_id
-
-    async def gone(self) -> None:
-        """Wait until the caller has closed the connection; only once the body has been read."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    def header(self, name: bytes) -> str | None:
-        value = self.headers.get(name)
-        return None if value is None else value.decode("latin-1")
-
-    def identity(self, kind: ids.Kind, name: str | None = None) -> UUID:
-        """The id in the path. One that cannot be an id is as missing as one that nobody has."""
-        given = self.path[name or f"{kind}_id"]
-        try:
-            return ids.parse(kind, given)
-        except InvalidInput:
-            raise NotFound(f"there is no {kind} {given[:60]}") from None
-
-    async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True) -> None:
-        """Put what was done on the audit trail."""
-        await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -95,7 +31,8 @@ class Stream(msgspec.Struct, frozen=True):
     media: str
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[Any], Awaitable[Any]]
+"""Takes a `Call`. The type is not named here: a call knows the service, and the service knows endpoints."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +45,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     may: Action | None
     """What the caller must be allowed to do; None for what takes no key."""
     handler: Handler
-    admit: Callable[[Call], Awaitable[None]] | None = None
+    admit: Handler | None = None
     """Checks, before the body is read, what a caller shows in place of a key or beside it."""
     query: Any = None
     body: Any = None

@@ -18,7 +18,8 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from duetime.api.endpoint import JSON, Call, Reply
+from duetime.api.call import Call
+from duetime.api.endpoint import JSON, Reply
 from duetime.errors import KeyReused, StoreUnavailable
 from duetime.model.idempotency import KeyedRequest, keyed_request
 from duetime.model.name import check_key

@@ -11,13 +11,14 @@ The places of a stream of events are hidden in the same way: they count the even
 
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from hashlib import blake2b
 from hmac import compare_digest
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from duetime.api.endpoint import Call
 from duetime.api.problems import INVALID_CURSOR, Problem
 from duetime.model.event import EventMark
 from duetime.store.protocol.store import Store
@@ -33,21 +34,16 @@ class Cursors:
         self._store = store
         self._secret: bytes | None = None
 
-    async def read(self, call: Call) -> UUID | None:
-        """Where the page that is asked for begins; None for the first."""
-        given = call.query.cursor
-        if given is None:
-            return None
-        place = _shown(given, _about_list(call), await self._key())
+    async def read(self, given: str, listed: bytes) -> UUID:
+        """Where the page with this cursor begins. `listed` names the list (`name_list`)."""
+        place = _shown(given, listed, await self._key())
         if place is None:
             raise _refused()
         return UUID(bytes=place)
 
-    async def write(self, call: Call, place: UUID | None) -> str | None:
+    async def write(self, place: UUID, listed: bytes) -> str:
         """The cursor of the page that begins there."""
-        if place is None:
-            return None
-        return _hidden(place.bytes, _about_list(call), await self._key())
+        return _hidden(place.bytes, listed, await self._key())
 
     async def of_events(self, tenant_id: int) -> "EventCursors":
         """The cursors of a tenant's events."""
@@ -77,10 +73,11 @@ class EventCursors:
         return None if place is None else EventMark(int.from_bytes(place[:_MARK], "big"))
 
 
-def _about_list(call: Call) -> bytes:
-    # The page size may change on the way; everything else may not.
-    asked = msgspec.structs.replace(call.query, cursor=None, page_size=1)
-    return _encoder.encode([call.tenant_id, call.endpoint.name, sorted(call.path.items()), asked])
+def name_list(tenant_id: int, endpoint: str, path: Mapping[str, str], query: Any) -> bytes:
+    """The list that a cursor is bound to: a list of this tenant, with this filter."""
+    # The page size may change from page to page; everything else may not.
+    asked = msgspec.structs.replace(query, cursor=None, page_size=1)
+    return _encoder.encode([tenant_id, endpoint, sorted(path.items()), asked])
 
 
 def _hidden(place: bytes, about: bytes, key: bytes) -> str:

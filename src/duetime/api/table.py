@@ -52,3 +52,4 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *reference.routes,
     *sessions.routes,
 )
+reference.described.extend(ENDPOINTS)

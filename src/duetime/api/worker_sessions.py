@@ -8,7 +8,7 @@ same tenant, even keys for the same queues, cannot act in it: knowing a worker's
 import secrets
 from typing import Any
 
-from duetime.api.endpoint import Call
+from duetime.api.call import Call
 from duetime.api.problems import UNAUTHENTICATED, Problem
 from duetime.model.key_text import hash_of
 from duetime.model.worker import Worker

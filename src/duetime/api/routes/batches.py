@@ -9,8 +9,9 @@ import msgspec
 
 from duetime import ids
 from duetime.api.bodies import MOST_VALUES, ROOM_FOR_THE_REST, count_values, parse
+from duetime.api.call import Call
 from duetime.api.decoding import fit, read_json, read_json_items
-from duetime.api.endpoint import JSON, Call, Reply, Routes
+from duetime.api.endpoint import JSON, Reply, Routes
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.api.job_views import receipt
 from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.model.access import Action
 from duetime.model.breaker import Breaker
 from duetime.wire.breakers import BreakerList, BreakerReset, BreakerView

@@ -1,6 +1,7 @@
 """Calendars: days with a name, for a tenant's jobs to leave out."""
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.model.access import Action
 from duetime.model.calendar import Calendar, make_calendar
 from duetime.wire.calendars import CalendarList, CalendarRequest, CalendarView

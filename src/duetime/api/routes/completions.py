@@ -6,7 +6,8 @@ from random import Random
 
 import msgspec
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.errors import Conflict, NotFound
 from duetime.ids import show
 from duetime.model import json

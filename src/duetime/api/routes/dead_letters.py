@@ -6,7 +6,8 @@ from datetime import timedelta
 import msgspec
 
 from duetime import ids
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
@@ -33,10 +34,10 @@ routes = Routes("Dead letters")
 @routes.get("/v1/dead-letters", Action.READ, query=DeadLetterQuery, answer=DeadLetterPage)
 async def list_dead_letters(call: Call) -> DeadLetterPage:
     """List dead letters, newest first by the time their run was due."""
-    cursors, wanted = call.service.cursors, _filter(call.query)
-    before = await cursors.read(call)
+    wanted = _filter(call.query)
+    before = await call.page_start()
     page = await call.service.store.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
-    return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await cursors.write(call, page.next))
+    return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await call.next_cursor(page.next))
 
 
 @routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups)

@@ -1,6 +1,7 @@
 """The keys that what is stored is encrypted with, and changing over from one to another."""
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.engine.reencryption import Progress, Reencryption
 from duetime.errors import NoEncryptionKey
 from duetime.model.access import Action

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from duetime.api.authentication import REMEMBERED, Admission
-from duetime.api.endpoint import Call, Routes, Stream
+from duetime.api.admission import Admission
+from duetime.api.authentication import REMEMBERED
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes, Stream
 from duetime.api.page_cursors import EventCursors
 from duetime.api.problems import Problem
 from duetime.clock import monotonic

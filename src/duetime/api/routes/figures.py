@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model.access import Action

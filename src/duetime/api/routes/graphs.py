@@ -6,7 +6,8 @@ import os
 import msgspec
 
 from duetime import ids
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.graph_views import graph_summary, graph_view, parent_view
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.engine.graph_requests import Wish, make_graph
@@ -51,9 +52,8 @@ async def create_graph(call: Call) -> Reply:
 @routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage)
 async def list_graphs(call: Call) -> GraphPage:
     """List graphs, newest first, without their nodes."""
-    cursors = call.service.cursors
-    page = await call.service.store.list_graphs(call.tenant_id, await cursors.read(call), call.query.page_size)
-    return GraphPage(tuple(graph_summary(item) for item in page.items), await cursors.write(call, page.next))
+    page = await call.service.store.list_graphs(call.tenant_id, await call.page_start(), call.query.page_size)
+    return GraphPage(tuple(graph_summary(item) for item in page.items), await call.next_cursor(page.next))
 
 
 @routes.get("/v1/graphs/{graph_id}", Action.READ, answer=GraphView)
@@ -85,11 +85,11 @@ async def rerun_graph(call: Call) -> GraphView:
 @routes.get("/v1/runs/{run_id}/parents", Action.READ, query=PageQuery, answer=ParentPage)
 async def list_parents(call: Call) -> ParentPage:
     """List what a run depended on, with the results."""
-    cursors, size = call.service.cursors, call.query.page_size
-    after = await cursors.read(call)
+    size = call.query.page_size
+    after = await call.page_start()
     found = await call.service.store.parents(call.tenant_id, call.identity("run"), after, size)
     following = found[-1].job_id if len(found) == size else None
-    return ParentPage(tuple(parent_view(item) for item in found), await cursors.write(call, following))
+    return ParentPage(tuple(parent_view(item) for item in found), await call.next_cursor(following))
 
 
 async def _make(call: Call, request: GraphRequest) -> NewGraph:

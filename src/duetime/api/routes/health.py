@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.problems import RETRY_SOON, UNAVAILABLE, Problem
 from duetime.errors import StoreError, reason_of
 from duetime.ids import new_id

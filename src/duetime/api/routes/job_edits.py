@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.job_views import job_view
 from duetime.api.problems import INVALID_INPUT, Problem
 from duetime.errors import InvalidInput

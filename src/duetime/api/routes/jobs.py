@@ -4,7 +4,8 @@ import os
 from datetime import datetime
 from functools import partial
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.api.job_views import job_summary, job_view, receipt
@@ -83,15 +84,15 @@ async def list_jobs(call: Call) -> JobPage:
         due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
         due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
     )
-    store, cursors = call.service.store, call.service.cursors
-    before = await cursors.read(call)
+    store = call.service.store
+    before = await call.page_start()
     if query.fires_from is None and query.fires_until is None:
         page = await store.list_jobs(call.tenant_id, wanted, before, query.page_size)
     else:
         span = await _span(call)
         compute = partial(call.service.computing.run, call.tenant_id)
         page = await list_coming_jobs(store, compute, call.tenant_id, wanted, *span, before, query.page_size)
-    return JobPage(tuple(job_summary(job) for job in page.items), await cursors.write(call, page.next))
+    return JobPage(tuple(job_summary(job) for job in page.items), await call.next_cursor(page.next))
 
 
 async def _span(call: Call) -> tuple[datetime, datetime]:

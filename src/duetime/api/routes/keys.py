@@ -4,7 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.errors import InvalidInput
 from duetime.ids import new_id, show
@@ -35,10 +36,10 @@ routes = Routes("Administration")
 @routes.get("/v1/admin/keys", Action.MANAGE_KEYS, query=KeyQuery, answer=KeyPage)
 async def list_keys(call: Call) -> KeyPage:
     """List the keys of the tenant, oldest first; those that cannot be used any more too."""
-    cursors, size = call.service.cursors, call.query.page_size
-    found = await call.service.store.keys(_scope(call, root=call.query.root), await cursors.read(call), size)
+    size = call.query.page_size
+    found = await call.service.store.keys(_scope(call, root=call.query.root), await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
-    return KeyPage(tuple(KeyView(**_facts(key)) for key in found), await cursors.write(call, place))
+    return KeyPage(tuple(KeyView(**_facts(key)) for key in found), await call.next_cursor(place))
 
 
 @routes.post("/v1/admin/keys", Action.MANAGE_KEYS, body=KeyRequest, answer=KeyCreated, status=201)
@@ -111,9 +112,9 @@ async def revoke_key(call: Call) -> KeyView:
 @routes.get("/v1/audit", Action.READ_AUDIT, query=AuditQuery, answer=AuditPage)
 async def list_audit(call: Call) -> AuditPage:
     """List who did what to which object, newest first."""
-    cursors, size = call.service.cursors, call.query.page_size
+    size = call.query.page_size
     scope = _scope(call, root=call.query.all)
-    found = await call.service.store.audit(scope, await cursors.read(call), size)
+    found = await call.service.store.audit(scope, await call.page_start(), size)
     place = found[-1].entry.id if len(found) == size else None
     items = tuple(
         AuditView(
@@ -126,7 +127,7 @@ async def list_audit(call: Call) -> AuditPage:
         )
         for each in found
     )
-    return AuditPage(items, await cursors.write(call, place))
+    return AuditPage(items, await call.next_cursor(place))
 
 
 def _scope(call: Call, *, root: bool) -> int | None:

@@ -5,7 +5,8 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model.access import Action

@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.worker_sessions import SESSION, session_of
 from duetime.errors import NotFound
 from duetime.ids import new_id, show

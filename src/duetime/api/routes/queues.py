@@ -2,7 +2,8 @@
 
 from msgspec import UNSET
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
 from duetime.model.access import Action

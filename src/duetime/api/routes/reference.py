@@ -5,17 +5,17 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Endpoint, Reply, Routes
 from duetime.api.openapi import make_document
 
-if TYPE_CHECKING:
-    from duetime.api.endpoint import Endpoint
-
 routes = Routes("Reference")
+described: list[Endpoint] = []
+"""Every endpoint. `duetime.api.table`, which holds the endpoints of this module too, fills it."""
 HTML = "text/html; charset=utf-8"
 API_VERSION = "1.0"
 _STYLE = (
@@ -38,7 +38,7 @@ async def docs(call: Call) -> Reply:
 
 @cache
 def document() -> bytes:
-    return msgspec.json.format(msgspec.json.encode(make_document(_table(), API_VERSION)), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(make_document(described, API_VERSION)), indent=2) + b"\n"
 
 
 @cache
@@ -46,7 +46,7 @@ def _page() -> str:
     rows = "".join(
         f"<tr><td><code>{each.method}</code></td><td><code>{escape(each.path)}</code></td>"
         f"<td>{escape(each.summary)}</td></tr>"
-        for each in _table()
+        for each in described
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>duetime API</title>"
@@ -61,9 +61,3 @@ def _policy() -> str:
     """The page may have this one style, and nothing else."""
     style = b64encode(sha256(_STYLE.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; frame-ancestors 'none'"
-
-
-def _table() -> "tuple[Endpoint, ...]":
-    from duetime.api.table import ENDPOINTS  # the table holds these routes too
-
-    return ENDPOINTS

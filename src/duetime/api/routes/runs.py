@@ -4,7 +4,8 @@ import os
 from typing import Literal
 
 from duetime import ids
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.run_views import run_summary, run_view
 from duetime.ids import show
@@ -129,7 +130,6 @@ async def trigger_job(call: Call) -> Reply:
 
 
 async def _page(call: Call, wanted: RunFilter) -> RunPage:
-    cursors = call.service.cursors
-    before = await cursors.read(call)
+    before = await call.page_start()
     page = await call.service.store.list_runs(call.tenant_id, wanted, before, call.query.page_size)
-    return RunPage(tuple(run_summary(run) for run in page.items), await cursors.write(call, page.next))
+    return RunPage(tuple(run_summary(run) for run in page.items), await call.next_cursor(page.next))

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.api.job_views import schedule_view
 from duetime.errors import InvalidInput
 from duetime.model.access import Action

@@ -4,7 +4,8 @@ from importlib.metadata import version
 
 from duetime.api.authentication import refuse_elsewhere
 from duetime.api.browser_sessions import no_cookie, session_hash
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Reply, Routes
 from duetime.api.origin import may_log_in, refusal
 from duetime.api.problems import FORBIDDEN, UNAUTHENTICATED, Problem
 from duetime.errors import Conflict
@@ -96,11 +97,11 @@ async def create_login_link(call: Call) -> LoginLink:
 @routes.get("/v1/sessions", Action.READ, query=SessionQuery, answer=SessionPage)
 async def list_sessions(call: Call) -> SessionPage:
     """List the sessions of browsers, newest first: of this key, of all keys of the tenant, or of all tenants."""
-    cursors, size = call.service.cursors, call.query.page_size
+    size = call.query.page_size
     scope = _scope(call, call.query.of)
-    found = await call.service.store.sessions(scope, await cursors.read(call), size)
+    found = await call.service.store.sessions(scope, await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
-    return SessionPage(tuple(_view(call, each) for each in found), await cursors.write(call, place))
+    return SessionPage(tuple(_view(call, each) for each in found), await call.next_cursor(place))
 
 
 @routes.post("/v1/sessions/{session_id}/revoke", Action.READ, body=Nothing, body_optional=True, answer=SessionView)

@@ -4,7 +4,8 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.api.endpoint import Call, Routes
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.errors import NotFound
 from duetime.model.access import Action
 from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, Tenant, TenantChange, TenantLimits, TenantState
@@ -17,11 +18,11 @@ routes = Routes("Administration")
 @routes.get("/v1/admin/tenants", Action.MANAGE_TENANTS, query=PageQuery, answer=TenantPage)
 async def list_tenants(call: Call) -> TenantPage:
     """List the tenants, oldest first."""
-    cursors, size = call.service.cursors, call.query.page_size
-    after = await cursors.read(call)
+    size = call.query.page_size
+    after = await call.page_start()
     found = await call.service.store.tenants(0 if after is None else after.int, size)
     place = UUID(int=found[-1].id) if len(found) == size else None
-    return TenantPage(tuple(_view(tenant) for tenant in found), await cursors.write(call, place))
+    return TenantPage(tuple(_view(tenant) for tenant in found), await call.next_cursor(place))
 
 
 @routes.post(

@@ -11,8 +11,9 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.api.authentication import Admission
-from duetime.api.endpoint import Call, Routes
+from duetime.api.admission import Admission
+from duetime.api.call import Call
+from duetime.api.endpoint import Routes
 from duetime.api.job_maker import read_defaults
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.worker_sessions import SESSION, new_token, session_of

@@ -1,0 +1,83 @@
+"""A request on its way through the API."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from starlette.types import Receive
+
+from duetime import ids
+from duetime.api.caller import Caller
+from duetime.api.endpoint import Endpoint
+from duetime.api.page_cursors import name_list
+from duetime.api.peer import Peer
+from duetime.api.service import Service
+from duetime.errors import InvalidInput, NotFound
+
+
+class Call:
+    """One request on its way through the API: who asks, and what for."""
+
+    __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "peer", "query", "service", "who")
+
+    def __init__(
+        self,
+        service: Service,
+        endpoint: Endpoint,
+        headers: Mapping[bytes, bytes],
+        path: Mapping[str, str],
+        who: Caller,
+        receive: Receive,
+        peer: Peer,
+    ) -> None:
+        self.service = service
+        self.endpoint = endpoint
+        self.headers = headers
+        self.path = path
+        self.who = who
+        self.peer = peer
+        self._receive = receive
+        self.admitted: Any = None
+        """What `endpoint.admit` found."""
+        self.query: Any = None
+        """As `endpoint.query` has it."""
+        self.body: Any = None
+        """As `endpoint.body` has it, or bytes where the endpoint reads them itself."""
+
+    @property
+    def tenant_id(self) -> int:
+        return self.who.tenant_id
+
+    async def gone(self) -> None:
+        """Wait until the caller has closed the connection; only once the body has been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def identity(self, kind: ids.Kind, name: str | None = None) -> UUID:
+        """The id in the path. One that cannot be an id is as missing as one that nobody has."""
+        given = self.path[name or f"{kind}_id"]
+        try:
+            return ids.parse(kind, given)
+        except InvalidInput:
+            raise NotFound(f"there is no {kind} {given[:60]}") from None
+
+    async def page_start(self) -> UUID | None:
+        """Where the page that the query asks for begins; None for the first page."""
+        given = self.query.cursor
+        return None if given is None else await self.service.cursors.read(given, self._list)
+
+    async def next_cursor(self, place: UUID | None) -> str | None:
+        """The cursor of the page that begins there; None where there is no further page."""
+        return None if place is None else await self.service.cursors.write(place, self._list)
+
+    @property
+    def _list(self) -> bytes:
+        return name_list(self.tenant_id, self.endpoint.name, self.path, self.query)
+
+    async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True) -> None:
+        """Put what was done on the audit trail."""
+        await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)
