@@ -83,8 +83,8 @@ async def test_a_twin_that_has_not_committed(api: Served, database_url: str) -> 
 
 
 async def test_a_thousand_at_once(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_batcher, "OVERLOADED_AFTER", 60)
-    monkeypatch.setattr(submit_batcher, "TIMEOUT", 60)
+    monkeypatch.setattr(submit_batcher, "LONGEST_WAIT", 60)
+    monkeypatch.setattr(submit_batcher, "ANSWER_TIMEOUT", 60)
 
     async def create() -> tuple[int, bytes]:
         while True:

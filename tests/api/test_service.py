@@ -115,7 +115,7 @@ async def test_what_one_tenant_waits_for_is_not_held_against_another(
 
 
 async def test_a_database_that_does_not_answer(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_batcher, "TIMEOUT", 0.2)
+    monkeypatch.setattr(submit_batcher, "ANSWER_TIMEOUT", 0.2)
     async with served(migrated) as api:
         await api.post("/v1/jobs", {"task": "t"})
         with psycopg.connect(migrated) as blocking:

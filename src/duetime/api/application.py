@@ -12,15 +12,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from functools import partial
 
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from duetime.api.bodies import drop_the_rest, longest_text, parse, read_body
+from duetime.api.bodies import drop_the_rest, read_body
 from duetime.api.call import Call
 from duetime.api.caller import Caller
-from duetime.api.decoding import fit, header_map, read_large_json, read_query
+from duetime.api.decoding import read_query
 from duetime.api.encoding import encode_answer
 from duetime.api.endpoint import Endpoint, Reply, Stream
 from duetime.api.idempotency import answered_once, keeps_answer
@@ -70,79 +69,76 @@ class _Door:
             allowed = ", ".join(sorted(self._methods))
             await _refuse(send, Problem(METHOD_NOT_ALLOWED, remedy=f"use {allowed}", headers={"allow": allowed}))
             return
+        service = self._service
+        headers = dict(scope["headers"])  # by lower-case name; of a header that is sent twice, the last
+        limit = limit_of(endpoint)
         with ExitStack() as held:
             told: dict[str, str] = {}
             try:
-                answer = await self._answer(endpoint, scope, receive, held, told)
+                peer = Peer(scope, service.front)
+                who = await self._admit(endpoint, limit, scope, headers, peer)
+                if limit is not None and LIMITS[limit].setting is not None:
+                    if LIMITS[limit].at_once:
+                        told |= held.enter_context(service.limits.opened(limit, who))
+                    else:
+                        told |= service.limits.spend(limit, who)
+                call = Call(service, endpoint, headers, scope["path_params"], who, receive, peer)
+                if endpoint.query is not None:
+                    call.query = read_query(scope["query_string"], endpoint.query)
+                if endpoint.admit is not None:
+                    await endpoint.admit(call)
+                if endpoint.body is not None:
+                    call.body = await read_body(endpoint, headers, receive, service.settings)
+                if limit == "logins":
+                    answer = await self._log_in(call)
+                elif keeps_answer(call):
+                    answer = await answered_once(call)
+                else:
+                    answer = await endpoint.handler(call)
             except Exception as error:
                 problem = _seen(endpoint, error)
-                self._service.metrics.answered(endpoint, problem.kind.status)
+                service.metrics.answered(endpoint, problem.kind.status)
                 problem.headers = told | problem.headers
                 await _refuse(send, problem, receive)
                 return
             if isinstance(answer, Stream):
-                self._service.metrics.answered(endpoint, endpoint.status)
+                service.metrics.answered(endpoint, endpoint.status)
                 await _stream(send, receive, answer, endpoint.status, told)
                 return
         reply = answer if isinstance(answer, Reply) else Reply(answer)
         status = reply.status or endpoint.status
-        self._service.metrics.answered(endpoint, status)
+        service.metrics.answered(endpoint, status)
         content = [reply.content] if reply.content is not None else await encode_answer(reply.value)
         await _send(send, status, content, reply.media, {**told, **reply.headers})
 
-    async def _answer(
-        self, endpoint: Endpoint, scope: Scope, receive: Receive, held: ExitStack, told: dict[str, str]
-    ) -> object:
-        """Answer a request. What it holds until its answer is sent is `held`; what is `told` goes with any answer."""
+    async def _admit(
+        self,
+        endpoint: Endpoint,
+        limit: LimitName | None,
+        scope: Scope,
+        headers: Mapping[bytes, bytes],
+        peer: Peer,
+    ) -> Caller:
+        """The caller, once it is known that it may use this endpoint."""
         service = self._service
-        given = header_map(scope["headers"])
         if endpoint.may is Action.WORK and service.settings.tls_client_ca is not None:
             _check_certificate(scope)
-        peer = Peer(scope, service.front)
-        limit = limit_of(endpoint)
-        who = await self._caller(endpoint, limit, given, peer)
-        if limit is not None and LIMITS[limit].setting is not None:
-            if LIMITS[limit].at_once:
-                told |= held.enter_context(service.limits.opened(limit, who))
-            else:
-                told |= service.limits.spend(limit, who)
-        call = Call(service, endpoint, given, scope["path_params"], who, receive, peer)
-        if endpoint.query is not None:
-            call.query = read_query(scope["query_string"], endpoint.query)
-        if endpoint.admit is not None:
-            await endpoint.admit(call)
-        if endpoint.body is not None:
-            body = await read_body(endpoint, given, receive, service.settings)
-            read = partial(read_large_json, longest_text=longest_text(service.settings))
-            if endpoint.reads == "bytes":
-                call.body = body
-            elif body or not endpoint.body_optional:
-                call.body = fit(await parse(body, read), endpoint.body)
-            else:
-                call.body = fit({}, endpoint.body)
-        if limit != "logins":
-            return await (answered_once(call) if keeps_answer(call) else endpoint.handler(call))
-        return await self._logged_in(call, str(peer.address))
-
-    async def _caller(
-        self, endpoint: Endpoint, limit: LimitName | None, given: Mapping[bytes, bytes], peer: Peer
-    ) -> Caller:
-        failed_logins = self._service.failed_logins
+        failed_logins = service.failed_logins
         if limit is not None:
-            failed_logins.check(str(peer.address), limit, given)
+            failed_logins.check(str(peer.address), limit, headers)
         try:
-            who = await self._service.gate.admit(endpoint, given, peer)
+            who = await service.gate.admit(endpoint, headers, peer)
         except Problem as problem:
             if problem.kind is UNAUTHENTICATED:
-                failed_logins.failed(str(peer.address), limit, given)
+                failed_logins.failed(str(peer.address), limit, headers)
             raise
         if endpoint.may is not None:
-            failed_logins.accepted(given)
+            failed_logins.accepted(headers)
         return who
 
-    async def _logged_in(self, call: Call, address: str) -> object:
-        """What the handler of a login says; one that begins no session has failed."""
-        failed_logins = self._service.failed_logins
+    async def _log_in(self, call: Call) -> object:
+        """The answer to a login. A login that begins no session has failed."""
+        failed_logins, address = self._service.failed_logins, str(call.peer.address)
         try:
             answer = await call.endpoint.handler(call)
         except Problem as problem:

@@ -11,10 +11,12 @@ import contextlib
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from starlette.types import Receive
 
+from duetime.api.decoding import fit, read_json, read_large_json
 from duetime.api.endpoint import Endpoint
 from duetime.api.problems import BAD_REQUEST, SLOW_BODY, TOO_LARGE, WRONG_MEDIA, Problem
 from duetime.settings import Settings
@@ -54,20 +56,26 @@ def limit_of(endpoint: Endpoint, settings: Settings) -> int:
             return _TINY
 
 
-def longest_text(settings: Settings) -> int:
-    """Bytes of one text in a body: what arguments and results may have, with every character escaped twice over."""
-    return max(1024**2, 2 * settings.max_payload, 2 * settings.max_result)
-
-
-async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings) -> bytes:
+async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings) -> Any:
+    """The body as `endpoint.body` declares it, or as bytes where the endpoint reads it itself."""
     packed = _packing(headers)
     limit = limit_of(endpoint, settings)
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and (len(declared) > 15 or int(declared) > limit):
         raise _too_large(limit)
+    parts: list[bytes] = []
+    size, more = 0, True
     try:
         async with asyncio.timeout(settings.body_timeout.total_seconds()):
-            body = await _read(receive, limit)
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(BAD_REQUEST, "the connection was closed in the middle of the body")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > limit:
+                    raise _too_large(limit)
+                more = message.get("more_body", False)
     except TimeoutError:
         raise Problem(
             SLOW_BODY,
@@ -75,16 +83,25 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
             remedy="send it at once",
             unread=True,
         ) from None
-    if body:  # of nothing, it does not matter what it claims to be
+    body = parts[0] if len(parts) == 1 else b"".join(parts)
+    if body:  # of an empty body, the type does not matter
         _check_media(endpoint, headers)
     most: int | None = MOST_VALUES_OF_BATCH if endpoint.body_limit == "batch" else MOST_VALUES
     if "*/*" in endpoint.media:
         most = None
     if packed:
-        return await unpack(body, limit, most)
-    if most is not None:
+        body = await unpack(body, limit, most)
+    elif most is not None:
         await _count_values(body, most)
-    return body
+    if endpoint.reads == "bytes":
+        return body
+    if not body and endpoint.body_optional:
+        return fit({}, endpoint.body)
+    if len(body) <= _ON_THE_LOOP:
+        return read_json(body, endpoint.body)
+    # Arguments and results may have every character escaped.
+    longest_text = max(1024**2, 2 * settings.max_payload, 2 * settings.max_result)
+    return fit(await parse(body, partial(read_large_json, longest_text=longest_text)), endpoint.body)
 
 
 async def parse(body: bytes, read: Callable[[bytes], T]) -> T:
@@ -92,22 +109,6 @@ async def parse(body: bytes, read: Callable[[bytes], T]) -> T:
     if len(body) <= _ON_THE_LOOP:
         return read(body)
     return await asyncio.get_running_loop().run_in_executor(_parser, read, body)
-
-
-async def _read(receive: Receive, limit: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Problem(BAD_REQUEST, "the connection was closed in the middle of the body")
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise _too_large(limit)
-        if not message.get("more_body", False):
-            return part if not parts else b"".join([*parts, part])
-        parts.append(part)
 
 
 def _check_media(endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> None:

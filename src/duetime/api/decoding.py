@@ -9,7 +9,6 @@ meant.
 import json
 import math
 import re
-from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -77,20 +76,25 @@ ELSEWHERE = {
 """What other schedulers call our fields."""
 
 
-def read_json(body: bytes) -> Any:
-    """The value of a JSON text; refuses what two readers could read differently."""
-    text = _text(body)
+def read_json(body: bytes, to: Any = Any) -> Any:
+    """The value of a JSON text as its type has it. Refuses what two readers could read differently."""
     try:
+        text = body.decode()
         value = _decoder.decode(text)
     except RecursionError:
         raise _too_deep() from None
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error) from None
     except json.JSONDecodeError as error:
         raise Problem(INVALID_JSON, f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError as error:
         raise Problem(INVALID_JSON, str(error)) from None
     if _SURROGATE.search(text) is not None:
         _refuse_half_characters(value)
-    return value
+    try:
+        return msgspec.convert(value, to)
+    except (msgspec.ValidationError, RecursionError):
+        return fit(value, to)
 
 
 def read_large_json(body: bytes, longest_text: int) -> Any:
@@ -123,7 +127,10 @@ def read_json_items(body: bytes, most_items: int, largest: int, most_values: int
     Each is read from a window of at most `largest` characters, so that no single step of the C parser, which keeps all
     other threads waiting, is longer than that.
     """
-    text = _text(body)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error) from None
     items: list[Any] = []
     at = _skip(text, 0)
     if text[at : at + 1] != "[":
@@ -217,11 +224,8 @@ def _with_key(message: str, value: Any, to: Any) -> str:
     return message.replace(found[0], f"$.{found[1]}.{names[0][:60]}", 1)
 
 
-def _text(body: bytes) -> str:
-    try:
-        return body.decode()
-    except UnicodeDecodeError as error:
-        raise Problem(INVALID_JSON, f"byte {error.start} is not UTF-8") from None
+def _not_utf8(error: UnicodeDecodeError) -> Problem:
+    return Problem(INVALID_JSON, f"byte {error.start} is not UTF-8")
 
 
 def _too_deep(field: str | None = None) -> Problem:
@@ -345,8 +349,3 @@ def _joined(before: str, after: str) -> str:
     if not before or not after:
         return before or after
     return f"{before}{after}" if after.startswith("[") else f"{before}.{after}"
-
-
-def header_map(headers: list[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
-    """The headers of a request by their lower-case names; of one that comes twice, the last."""
-    return dict(headers)

@@ -58,7 +58,9 @@ class JobMaker:
         task, args = self._what(request)
         body = json.encode(args, field="args", limit=self._max_payload)
         usual = self._defaults.get(task, NOTHING_SAID)
-        resolved = self._resolve(task, base_of(usual), request)
+        resolved, options = base_of(usual), _options(request)
+        if options != _NO_OPTIONS:
+            resolved = self._resolve(task, resolved, options)
         job = resolved.job(self._tenant_id, task, body, job_id=job_id, idempotency_key=idempotency_key)
         if usual is NOTHING_SAID or job.idempotency_key is None:
             return job
@@ -68,16 +70,13 @@ class JobMaker:
     def as_asked(self, request: JobRequest, job: NewJob) -> NewJob:
         """A job without the defaults of its task: by this a request is recognised, whatever the task says then."""
         try:
-            asked = self._resolve(None, NOTHING_GIVEN, request)
+            asked = self._resolve(None, NOTHING_GIVEN, _options(request))
         except InvalidInput:
             return job  # its options make sense only beside those of the task, such as a rate for the task's rate_key
         made = asked.job(self._tenant_id, job.lane.task, job.args, job_id=job.id, idempotency_key=job.idempotency_key)
         return msgspec.structs.replace(made, fingerprint=asked.fingerprint(job.lane.task, job.args))
 
-    def _resolve(self, task: str | None, base: Resolved, request: JobRequest) -> Resolved:
-        values = _options(request)
-        if values == _NO_OPTIONS:
-            return base
+    def _resolve(self, task: str | None, base: Resolved, values: tuple[Any, ...]) -> Resolved:
         asked = (task, values)
         found = self._resolved.get(asked)
         if found is None:

@@ -1,7 +1,7 @@
-"""Intake: a submission is validated, given its identity, and written once.
+"""Intake: a caller's jobs are checked, given their ids, and written once.
 
-Everything invalid is refused here, before the store is involved: nothing of a bad batch is stored. Once the store has
-answered, the job survives the death of every process.
+Everything that can be refused is refused before the store is called: a bad batch stores nothing. The store's answer is
+final: the job survives a crash of any process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.engine.key_wait import retry_while_key_is_held
-from duetime.errors import InvalidInput
+from duetime.engine.key_wait import KeyWait
+from duetime.errors import InvalidInput, KeyInFlight
 from duetime.model import json
 from duetime.model.dependency import DependsOn
 from duetime.model.job import (
@@ -38,9 +38,14 @@ class Intake:
         self._tenant_id = tenant_id
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Store all of these jobs or none. A job whose `key` another transaction holds waits for that transaction."""
+        """Store all of these jobs or none of them. A job whose `key` another transaction holds waits for its turn."""
         check_batch(jobs)
-        return await retry_while_key_is_held(lambda: self._store.submit(self._tenant_id, jobs))
+        wait = KeyWait()
+        while True:
+            try:
+                return await self._store.submit(self._tenant_id, jobs)
+            except KeyInFlight as error:
+                await wait.turn(error)
 
 
 def prepare(
@@ -60,7 +65,7 @@ def prepare(
     said: Said | None = None,
     depends_on: DependsOn | None = None,
 ) -> NewJob:
-    """A job from values that are already validated: for jobs that a node creates itself."""
+    """A job from checked values: for jobs that a node makes itself."""
     if key is not None:
         options = msgspec.structs.replace(options, key=key)
     resolved = Resolved(
@@ -79,7 +84,7 @@ def prepare(
 
 
 def check_batch(jobs: Sequence[NewJob]) -> None:
-    """Refuse a batch in which a key appears twice: it would be ambiguous which job the key names."""
+    """Refuse a batch in which two jobs have the same key."""
     for field in ("key", "idempotency_key"):
         seen: set[str] = set()
         for index, job in enumerate(jobs):

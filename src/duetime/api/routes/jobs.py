@@ -60,8 +60,11 @@ async def create_job(call: Call) -> Reply:
     job = maker.make(request, idempotency_key=_idempotency_key(call, request.idempotency_key))
     await service.secrets.check(call.who, request.target)
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
-    with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
-        answer = await service.intake.submit(call.tenant_id, remembering)
+    if service.tracer is None:
+        answer = await service.intake.submit(call.tenant_id, job)
+    else:
+        with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
+            answer = await service.intake.submit(call.tenant_id, remembering)
     service.trail.submitted(call.who, answer.job_id, answer.job_id, 1)  # again, too: the first answer may be lost
     if answer.replayed:
         told = told | {"idempotency-replayed": "true"}
