@@ -29,7 +29,7 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     expect(preview).to_contain_text("does not exist")
     looking.complaints.clear()  # the browser tells of answers 422 itself
     page.get_by_label("Arguments").fill('{"to": "board@example.com", "secret": "hunter2", "fail": true}')
-    page.get_by_text("Queue, priority").click()
+    page.get_by_text("More options").click()
     page.get_by_label("Retries").fill("0")
     page.get_by_role("button", name="Create").click()
 
@@ -52,14 +52,14 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
 
 
 def test_bounds_without_a_time_are_refused(looking: Looking) -> None:
-    """They mean nothing then: the job would run at once, on the days on which it shall not."""
+    """They mean nothing then: the job would run at once, on the days that it must leave out."""
     page = looking.go("/jobs/new")
     page.get_by_label("Task", exact=True).fill(TASK)
-    page.get_by_text("Queue, priority").click()
+    page.get_by_text("More options").click()
     for label, given, field in (
-        ("Not before", "2040-01-31T00:00:00Z", "start_at"),
-        ("Not after", "2040-12-31T00:00:00Z", "end_at"),
-        ("Not on", "SAT, SUN", "exclude"),
+        ("Start at", "2040-01-31T00:00:00Z", "start_at"),
+        ("End at", "2040-12-31T00:00:00Z", "end_at"),
+        ("Exclude", "SAT, SUN", "exclude"),
     ):
         page.get_by_label(label).fill(given)
         expect(page.get_by_label("What the schedule means")).to_contain_text("says no schedule")
@@ -171,7 +171,7 @@ def test_an_edit_keeps_the_bounds_and_its_undo_is_whole(looking: Looking) -> Non
 
     before = known()
     page = looking.go(f"/jobs/{made['job_id']}/edit")
-    expect(page.get_by_label("Not on")).to_have_value("SUN, 2040-12-24")
+    expect(page.get_by_label("Exclude")).to_have_value("SUN, 2040-12-24")
     page.get_by_label("When", exact=True).fill("every 2 hours")
     page.get_by_label("Name", exact=True).fill("Given a name")
     page.get_by_label("Timeout").fill("30s")
@@ -183,8 +183,8 @@ def test_an_edit_keeps_the_bounds_and_its_undo_is_whole(looking: Looking) -> Non
     assert known() == before
 
     page.goto(f"{looking.shop.url}/jobs/{made['job_id']}/edit")
-    page.get_by_label("Not after").fill("")
-    page.get_by_label("Not on").fill("sat")
+    page.get_by_label("End at").fill("")
+    page.get_by_label("Exclude").fill("sat")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Changed shop.ping")).to_be_visible()
     schedule = known()["schedule"]

@@ -108,13 +108,13 @@ def in_python(given: dict[str, Any]) -> NewJob:
 
 def over_http(given: dict[str, Any]) -> NewJob:
     body = {name: OPTIONS[name].kind.write(value) for name, value in given.items()}
-    return _made(msgspec.json.decode(msgspec.json.encode({"task": "greet", **body}), type=JobRequest))
+    return made(msgspec.json.decode(msgspec.json.encode({"task": "greet", **body}), type=JobRequest))
 
 
 def by_command(given: dict[str, Any]) -> NewJob:
     flags = {name: _typed(name, OPTIONS[name].kind.write(value)) for name, value in given.items()}
     assert flags.keys() <= flags_of(OPTIONS.values()).keys()
-    return _made(msgspec.convert({"task": "greet", **read_flags(flags)}, JobRequest))
+    return made(msgspec.convert({"task": "greet", **read_flags(flags)}, JobRequest))
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -128,7 +128,7 @@ def _typed(name: str, value: Any) -> Any:
     return [str(each) for each in value] if isinstance(value, list | tuple) else str(value)
 
 
-def _made(request: JobRequest) -> NewJob:
+def made(request: JobRequest) -> NewJob:
     maker = JobMaker(tenant_id=1, max_payload=1000, targets=TargetRules(Settings()), defaults={}, now=NOW)
     return maker.make(request, job_id=JOB)
 

@@ -10,6 +10,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
+from duetime.dashboard.job_form import MODULE, options_module
+
 PAGES = (
     "/",
     "/jobs",
@@ -48,6 +50,7 @@ class File(NamedTuple):
 class Files:
     def __init__(self) -> None:
         found = dict(_walk(resources.files("duetime.dashboard").joinpath("static"), ""))
+        found[MODULE] = options_module()
         page = found.pop("index.html")
         digest = blake2b(digest_size=8)
         for name in sorted(found):

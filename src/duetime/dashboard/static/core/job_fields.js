@@ -1,129 +1,156 @@
-// A job as a form holds it, as texts; and the fields of a request that come of them.
+// A job as a form holds it: a text for each option. The options come from the server (job_options.js, made from their
+// declaration), so a new option needs no change here. SHORT adds forms that are easier to type than JSON.
 
+import { OPTIONS } from "./job_options.js";
 import { zone } from "./words.js";
 
 const WEEKDAYS = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
-const SCHEDULE = ["when", "tz", "start_at", "end_at", "exclude"];
 
-export const EMPTY = {
-  task: "",
-  target: null,
-  name: "",
-  when: "",
-  tz: zone,
-  start_at: "",
-  end_at: "",
-  exclude: null,
-  not_on: "",
-  args: "{}",
-  queue: "",
-  priority: "",
-  tags: "",
-  retries: "",
-  timeout: "",
-  overlap: "",
-  key: "",
-  owner: "",
+const json = (value) => JSON.stringify(value, null, 2);
+const list = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const wrong = (field, message) => Object.assign(new Error(message), { field });
+
+/** The days to leave out. A text that is neither a date nor a day of the week names a calendar. */
+const DAYS = {
+  read: (text) => {
+    const isWeekday = (day) => WEEKDAYS.includes(day.toUpperCase());
+    const isDate = (day) => /^\d{4}-\d\d-\d\d$/.test(day);
+    const days = list(text);
+    return {
+      weekdays: days.filter(isWeekday).map((day) => day.toUpperCase()),
+      dates: days.filter(isDate),
+      calendars: days.filter((day) => !isWeekday(day) && !isDate(day)),
+    };
+  },
+  example: "SAT, SUN, 2027-12-24, holidays",
+  show: ({ weekdays, dates, calendars, instead }) =>
+    instead === "skip" ? [...weekdays, ...dates, ...calendars].join(", ") : null,
 };
+const SHORT = { exclude: DAYS };
 
-const text = (value) => JSON.stringify(value, null, 2);
-const list = (value) => value.split(",").map((each) => each.trim()).filter(Boolean);
-const orNull = (value) => value.trim() || null;
-const daysOf = (exclude) => (exclude ? [...exclude.weekdays, ...exclude.dates, ...exclude.calendars].join(", ") : "");
+/** The JSON schemas of the values that an option accepts. */
+const formsOf = ({ schema }) =>
+  (schema.anyOf || [schema]).map((form) => (form.$ref ? schema.$defs[form.$ref.split("/").pop()] : form));
+const takes = (option, ...types) => formsOf(option).some((form) => types.includes(form.type));
 
-/** What the form shows of a job wherever it goes. */
-const common = (job) => ({
-  ...EMPTY,
-  task: job.task,
-  name: job.name || "",
-  queue: job.queue,
-  priority: job.priority,
-  tags: job.tags.join(", "),
-  retries: String(job.retry.retries),
-  timeout: job.timeout === null ? "" : String(job.timeout),
+export const isNumber = (option) => formsOf(option).every((form) => form.type === "integer");
+export const isList = (option) => takes(option, "array");
+export const boundsOf = (option) => formsOf(option)[0];
+
+/** The one field that an object needs: its text may stand for the object. */
+function neededBy(option) {
+  const form = formsOf(option).find((each) => each.type === "object");
+  const [name, ...more] = (form && form.required) || [];
+  return name && !more.length && form.properties[name].type === "string" ? name : null;
+}
+
+/** Whether an option is given as JSON, for want of a shorter form. */
+export const isObject = (option) =>
+  formsOf(option).every((form) => form.type === "object") && !SHORT[option.name] && !neededBy(option);
+
+/** The value of an option from its text. */
+export function read(option, text) {
+  const given = text.trim();
+  if (takes(option, "object") && given.startsWith("{")) return parsed(given, option.name);
+  if (SHORT[option.name]) return SHORT[option.name].read(given);
+  if (isList(option)) return list(given);
+  if (takes(option, "integer", "number") && /^-?[0-9.]+$/.test(given)) return Number(given);
+  const needed = neededBy(option);
+  return needed ? { [needed]: given } : given;
+}
+
+/** A text such as an option may have; empty where none is known. */
+export const exampleOf = (option) =>
+  SHORT[option.name] ? SHORT[option.name].example : show(option, (option.schema.examples || [])[0]);
+
+/** The text of an option from its value. */
+export function show(option, value) {
+  if (value === null || value === undefined) return "";
+  const short = SHORT[option.name] && SHORT[option.name].show(value);
+  if (short) return short;
+  if (Array.isArray(value)) return value.join(", ");
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+function parsed(text, field) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw wrong(field, `is not JSON: ${error.message}`);
+  }
+}
+
+const textsOf = (options, values) => Object.fromEntries(options.map((each) => [each.name, show(each, values[each.name])]));
+
+export const EMPTY = { ...textsOf(OPTIONS, {}), task: "", target: null, args: "{}", tz: zone };
+
+/** The options of a job as answers show them: `retries` is a part of `retry`, and a limit goes with its key. */
+const optionsOf = (job) => ({
+  ...job,
+  retries: job.retry.retries,
+  concurrency: job.concurrency_key ? job.concurrency : null,
 });
 
 /** A job that is edited. */
 export const valuesOf = (job) => ({
-  ...common(job),
-  target: job.target && text(job.target),
-  args: text(job.args),
-  when: job.schedule.exact,
-  tz: job.schedule.tz,
-  start_at: job.schedule.start_at || "",
-  end_at: job.schedule.end_at || "",
-  exclude: job.schedule.exclude || null,
-  not_on: daysOf(job.schedule.exclude),
-  overlap: job.overlap,
+  ...EMPTY,
+  ...textsOf(OPTIONS.filter((each) => each.of_edits), { ...optionsOf(job), ...job.schedule, when: job.schedule.exact }),
+  task: job.task,
+  target: job.target && json(job.target),
+  args: json(job.args),
 });
 
 const isTarget = (run) => run.task.startsWith("duetime.");
 
-/** Whether a run can be submitted with changes: mail is duetime's own, and nobody submits it. */
+/** Whether a run can be submitted with changes. Mail is duetime's own: callers cannot submit it. */
 export const isReplayable = (run) => !run.task.startsWith("duetime.email");
 
-/** A job that does once more what a run did: all that says how it runs, and nothing of when. */
+/** A job that does once more what a run did: everything that says how it runs, and nothing that says when. */
 export const valuesOfRun = (run, job) => ({
-  ...common(job),
-  ...(isTarget(run) ? { target: text(run.args) } : { args: text(run.args) }),
-  owner: job.owner || "",
+  ...EMPTY,
+  ...textsOf(OPTIONS.filter((each) => each.of_submissions && !each.schedule && each.group !== "Identity"), optionsOf(job)),
+  task: job.task,
+  ...(isTarget(run) ? { target: json(run.args) } : { args: json(run.args) }),
 });
 
-/** What the form does not show of a job, for one that does the same. */
-export const unshownOf = (job) => ({
-  retry: job.retry,
-  delivery: job.delivery,
-  payload_ref: job.payload_ref,
-  warn_after: job.warn_after,
-  ...(job.concurrency_key && { concurrency_key: job.concurrency_key, concurrency: job.concurrency }),
-  ...(job.rate_key && { rate_key: job.rate_key, rate: job.rate }),
-});
-
-/** The days to leave out: what is neither a date nor a day of the week is a calendar. */
-function excludeOf({ exclude, not_on }) {
-  if (not_on === daysOf(exclude)) return exclude;
-  const days = list(not_on);
-  const isWeekday = (day) => WEEKDAYS.includes(day.toUpperCase());
-  const isDate = (day) => /^\d{4}-\d\d-\d\d$/.test(day);
-  if (!days.length) return null;
-  return {
-    weekdays: days.filter(isWeekday).map((day) => day.toUpperCase()),
-    dates: days.filter(isDate),
-    calendars: days.filter((day) => !isWeekday(day) && !isDate(day)),
-    instead: exclude ? exclude.instead : "skip",
-  };
+/** The options that are given. A time zone alone says no time, and a moment has its own. */
+function givenOptions(values, options = OPTIONS) {
+  const given = options.filter((each) => values[each.name].trim());
+  const isZoned = given.some((each) => each.schedule === "kind" && each.name !== "run_at");
+  return Object.fromEntries(
+    given.filter((each) => each.name !== "tz" || isZoned).map((each) => [each.name, read(each, values[each.name])]),
+  );
 }
 
-/** A schedule is given whole, with its bounds; without a time a job runs now. Bounds without a time are sent, too: the
- * server says that they mean nothing then, while a job that ran at once would not be what was asked for. */
+/** The schedule, for its preview; an option that cannot be read is sent as it is, so that the server names the fault. */
 export function scheduleOf(values) {
-  const bounds = { start_at: orNull(values.start_at), end_at: orNull(values.end_at), exclude: excludeOf(values) };
-  if (values.when.trim()) return { when: values.when.trim(), tz: values.tz, ...bounds };
-  return Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== null));
+  const options = OPTIONS.filter((each) => each.schedule);
+  try {
+    return givenOptions(values, options);
+  } catch (error) {
+    return { ...givenOptions({ ...values, [error.field]: "" }, options), [error.field]: values[error.field] };
+  }
 }
 
-/** The fields of a request. What is empty is null: for a new job as its task says, for an edited one none. */
-export const fieldsOf = (values) => ({
-  ...(values.target === null ? { task: values.task.trim(), args: JSON.parse(values.args || "{}") } : { target: JSON.parse(values.target) }),
-  ...scheduleOf(values),
-  name: orNull(values.name),
-  queue: orNull(values.queue),
-  priority: values.priority || null,
-  tags: list(values.tags),
-  retries: values.retries === "" ? null : Number(values.retries),
-  timeout: /^[0-9.]+$/.test(values.timeout) ? Number(values.timeout) : orNull(values.timeout),
-  overlap: values.overlap || null,
-  key: orNull(values.key),
-  owner: orNull(values.owner),
-});
+const contentOf = (values) =>
+  values.target === null
+    ? { task: values.task.trim(), args: parsed(values.args || "{}", "args") }
+    : { target: parsed(values.target, "target") };
 
-/** What an edit changes, and what takes it back. */
+/** The fields of a request. An option without a text is not given. */
+export const fieldsOf = (values) => ({ ...contentOf(values), ...givenOptions(values) });
+
+/** What an edit changes, and what takes it back. A schedule is given whole; null removes an option. */
 export function changesOf(start, values) {
   const was = fieldsOf(start);
   const wanted = fieldsOf(values);
+  const names = new Set(Object.keys({ ...was, ...wanted }).filter((name) => name !== "task"));
   const differs = (name) => JSON.stringify(was[name]) !== JSON.stringify(wanted[name]);
-  const names = Object.keys(wanted).filter((name) => name !== "task" && differs(name));
-  const all = names.some((name) => SCHEDULE.includes(name)) ? new Set([...names, ...SCHEDULE]) : names;
-  const pick = (fields) => Object.fromEntries([...all].map((name) => [name, fields[name]]));
+  const changed = new Set([...names].filter(differs));
+  const whole = OPTIONS.filter((each) => each.schedule && (each.removable || names.has(each.name)));
+  if (whole.some(({ name }) => changed.has(name))) whole.forEach(({ name }) => changed.add(name));
+  const lists = new Set(OPTIONS.filter(isList).map((each) => each.name));
+  const valueIn = (fields, name) => (name in fields ? fields[name] : lists.has(name) ? [] : null);
+  const pick = (fields) => Object.fromEntries([...changed].map((name) => [name, valueIn(fields, name)]));
   return { body: pick(wanted), back: pick(was) };
 }

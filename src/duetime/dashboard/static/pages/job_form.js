@@ -1,17 +1,19 @@
-// Making and changing a job: the schedule is explained, and its next fires are shown, while one types.
+// The form that creates or edits a job. The preview explains the schedule and shows its next fires while the user types.
 
 import { go, useData } from "../core/data.js";
 import { act } from "../core/doing.js";
 import { ask, get, post } from "../core/http.js";
-import { EMPTY, changesOf, fieldsOf, scheduleOf, unshownOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
+import { EMPTY, boundsOf, changesOf, exampleOf, fieldsOf, isList, isNumber, isObject, scheduleOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
+import { OPTIONS } from "../core/job_options.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { zone } from "../core/words.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
 import { nameOf } from "../parts/job_actions.js";
 import { FireList } from "./job.js";
 
-const PATIENCE = 220;
-const SENT_AS = { not_on: "exclude" };
+const TYPING_PAUSE = 220;
+const COMMON = ["name", "when", "tz"];
+const LABELS = { tz: "Time zone" };
 const ZONES = Intl.supportedValuesOf ? ["UTC", ...Intl.supportedValuesOf("timeZone")] : ["UTC", zone];
 
 export function NewJob({ query }) {
@@ -27,13 +29,13 @@ export function NewJob({ query }) {
   if (error) return html`<${Head} title="New job" /><${Wrong} error=${error} />`;
   if (!data) return html`<${Head} title="New job" /><${Loading} />`;
   const save = async (values) => {
-    const made = await post("/v1/jobs", { ...(data.job && unshownOf(data.job)), ...fieldsOf(values) });
+    const made = await post("/v1/jobs", fieldsOf(values));
     await act(async () => made, made.warnings.length ? `Stored, but ${made.warnings[0]}` : "The job is stored");
     go(made.run_id ? `/runs/${made.run_id}` : `/jobs/${made.job_id}`);
   };
   const what = data.values.target === null ? "arguments" : "target";
-  const then = data.shut ? `Its ${what} cannot be opened: write anew what it shall be.` : `You may change its ${what}.`;
-  const words = data.job ? `A new run of ${nameOf(data.job)}. ${then}` : "Say what to do, and when.";
+  const then = data.shut ? `Its ${what} cannot be decrypted: enter new ${what}.` : `You can change its ${what}.`;
+  const words = data.job ? `A new run of ${nameOf(data.job)}. ${then}` : "Choose a task, its arguments and a schedule.";
   return html`<${Head} title=${data.title}>${words}</${Head}><${Form} start=${data.values} save=${save} verb=${data.job ? "Replay" : "Create"} />`;
 }
 
@@ -49,7 +51,7 @@ export function EditJob({ id }) {
     await act(async () => changed, `Changed ${nameOf(job)}`, { undo: () => patch(back, changed.version) });
     go(`/jobs/${id}`);
   };
-  return html`<${Head} title=${`Edit ${nameOf(job)}`}>Another schedule counts from now; nothing is owed for its past.</${Head}>
+  return html`<${Head} title=${`Edit ${nameOf(job)}`}>A new schedule starts now. It makes no runs for the past.</${Head}>
     <${Form} start=${start} save=${save} verb="Save" fixed />`;
 }
 
@@ -59,14 +61,15 @@ function Form({ start, save, verb, fixed = false }) {
   const [busy, setBusy] = useState(false);
   const { data: tasks } = useData((signal) => get("/v1/tasks", {}, signal), ["tasks"]);
   const set = (name) => (event) => setValues((was) => ({ ...was, [name]: event.target.value }));
-  const isWrong = (name) => error && error.field === (SENT_AS[name] || name);
+  const isWrong = (name) => error && (error.field || "").split(/[.[]/)[0] === name;
   const field = (name, more = {}) => ({
     id: name,
     name,
     value: values[name],
     onInput: set(name),
+    autocomplete: "off",
     "aria-invalid": isWrong(name) ? "true" : null,
-    "aria-describedby": isWrong(name) ? "form-error" : null,
+    "aria-describedby": isWrong(name) ? "form-error" : `${name}-hint`,
     ...more,
   });
   const submit = async (event) => {
@@ -76,76 +79,80 @@ function Form({ start, save, verb, fixed = false }) {
     try {
       await save(values);
     } catch (problem) {
-      const [field, words] = values.target === null ? ["args", "The arguments are"] : ["target", "The target is"];
-      setError(problem instanceof SyntaxError ? { field, message: `${words} not JSON: ${problem.message}` } : problem);
+      setError(problem);
     }
     setBusy(false);
   };
+  // An edit gives a schedule in one text.
+  const offered = OPTIONS.filter((each) => !fixed || (each.of_edits && (each.schedule !== "kind" || each.name === "when")));
+  const option = (each, more = {}) =>
+    html`<${Field} key=${each.name} option=${each} field=${field} fixed=${fixed} needed=${fixed && !each.removable && !isList(each) && start[each.name]} ...${more} />`;
+  const named = (name, more) => option(offered.find((each) => each.name === name), more);
+  const others = offered.filter((each) => !COMMON.includes(each.name));
+  const groups = [...new Set(others.map((each) => each.group))];
   return html`<div class="two">
     <form class="card form" onSubmit=${submit} aria-label=${verb}>
       <label><span>Task</span>
-        <input ...${field("task", { required: true, disabled: fixed || values.target !== null, list: "task-names", autocomplete: "off", placeholder: "reports.send" })} />
+        <input ...${field("task", { required: true, disabled: fixed || values.target !== null, list: "task-names", placeholder: "reports.send" })} />
         <datalist id="task-names">${tasks && tasks.items.map((task) => html`<option key=${task.name} value=${task.name} />`)}</datalist>
       </label>
-      <label><span>Name</span><input ...${field("name", { placeholder: "Weekly report", autocomplete: "off" })} /></label>
+      ${named("name", { example: "Weekly report" })}
       <div class="pair">
-        <label><span>When</span><input ...${field("when", { required: fixed, placeholder: "every weekday at 9am", autocomplete: "off", spellcheck: false })} /></label>
-        <label><span>Time zone</span>
-          <input ...${field("tz", { list: "zones", autocomplete: "off" })} />
-          <datalist id="zones">${ZONES.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-        </label>
+        ${named("when", { example: "every weekday at 9am" })}
+        ${named("tz", { choices: "zones" })}
+        <datalist id="zones">${ZONES.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       </div>
       ${values.target === null
         ? html`<label><span>Arguments, as JSON</span><textarea ...${field("args", { spellcheck: false, rows: 6 })}></textarea></label>`
         : html`<label><span>Target, as JSON</span><textarea ...${field("target", { spellcheck: false, rows: 8 })}></textarea></label>`}
       <details class="more" open=${fixed}>
-        <summary>Queue, priority, retries and more</summary>
+        <summary>More options</summary>
         <div class="form">
-          <div class="pair">
-            <label><span>Queue</span><input ...${field("queue", { required: fixed, placeholder: "as its task says" })} /></label>
-            <label><span>Priority</span>
-              <select ...${field("priority", { onChange: set("priority") })}>
-                ${!fixed && html`<option value="">as its task says</option>`}
-                ${["HIGH", "MEDIUM", "LOW"].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
-              </select>
-            </label>
-          </div>
-          <div class="pair">
-            <label><span>Retries</span><input ...${field("retries", { required: fixed, type: "number", min: 0, max: 1000, placeholder: "as its task says" })} /></label>
-            <label><span>Timeout</span><input ...${field("timeout", { placeholder: fixed ? "none; such as 90s" : "as its task says" })} /></label>
-            <label><span>When it overlaps</span>
-              <select ...${field("overlap", { onChange: set("overlap") })}>
-                ${!fixed && html`<option value="">as usual</option>`}
-                ${["allow", "skip", "queue", "replace"].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
-              </select>
-            </label>
-          </div>
-          <div class="pair">
-            <label><span>Not before</span><input ...${field("start_at", { placeholder: "2027-01-31T00:00:00Z", autocomplete: "off" })} /></label>
-            <label><span>Not after</span><input ...${field("end_at", { placeholder: "2027-12-31T00:00:00Z", autocomplete: "off" })} /></label>
-          </div>
-          <label><span>Not on (days, dates, calendars)</span><input ...${field("not_on", { placeholder: "SAT, SUN, 2027-12-24, holidays", autocomplete: "off" })} /></label>
-          <label><span>Tags, with commas</span><input ...${field("tags", { placeholder: "reports, weekly" })} /></label>
-          ${!fixed && html`<div class="pair">
-            <label><span>Key</span><input ...${field("key", { placeholder: "one live job per key" })} /></label>
-            <label><span>Owner</span><input ...${field("owner")} /></label>
-          </div>`}
+          ${groups.map((group) => html`<fieldset key=${group}>
+            <legend>${group}</legend>
+            <div class="pair">${others.filter((each) => each.group === group).map((each) => option(each))}</div>
+          </fieldset>`)}
         </div>
       </details>
       ${error && html`<p id="form-error" class="wrong" role="alert">${error.field ? `${error.field}: ` : ""}${error.message}${error.remedy ? ` – ${error.remedy}` : ""}</p>`}
       <div class="buttons">
         <button class="main" disabled=${busy}>${verb}</button>
-        <button type="button" onClick=${() => history.back()}>Leave it</button>
+        <button type="button" onClick=${() => history.back()}>Cancel</button>
       </div>
     </form>
     <${Preview} schedule=${scheduleOf(values)} />
   </div>`;
 }
 
+/** One option: its input, by its schema, and its help text. */
+function Field({ option, field, fixed, needed, example, choices }) {
+  const { name, schema } = option;
+  const bounds = boundsOf(option);
+  const usual = fixed ? "none" : option.of_tasks ? "as its task says" : "default";
+  const given = example || exampleOf(option);
+  const more = { required: Boolean(needed), spellcheck: false, placeholder: given || (fixed || option.of_tasks ? usual : "") };
+  const input = option.choices
+    ? html`<select ...${field(name, { onChange: field(name).onInput })}>
+        ${!needed && html`<option value="">${usual}</option>`}
+        ${option.choices.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+      </select>`
+    : isNumber(option)
+      ? html`<input ...${field(name, { ...more, type: "number", min: bounds.minimum, max: bounds.maximum })} />`
+      : isObject(option)
+        ? html`<textarea ...${field(name, { ...more, rows: 2 })}></textarea>`
+        : html`<input ...${field(name, { ...more, maxlength: schema.maxLength, list: choices || null })} />`;
+  return html`<div>
+    <label><span>${LABELS[name] || labelOf(name)}</span>${input}</label>
+    <p class="hint" id=${`${name}-hint`}>${schema.description.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : part))}</p>
+  </div>`;
+}
+
+const labelOf = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
 function Preview({ schedule }) {
   const [asked, setAsked] = useState(schedule);
   useEffect(() => {
-    const timer = setTimeout(() => setAsked(schedule), PATIENCE);
+    const timer = setTimeout(() => setAsked(schedule), TYPING_PAUSE);
     return () => clearTimeout(timer);
   }, [JSON.stringify(schedule)]);
   const isNow = !Object.keys(asked).length;
@@ -161,6 +168,6 @@ function Preview({ schedule }) {
       <p class="hint"><code>${data.schedule.exact}</code></p>
       <${FireList} fires=${data.fires} />
       ${!data.fires.length && html`<p class="soft">It will not fire: ${data.reason}.</p>`}`}
-    <p class="hint">Words (<q>every monday at 8am</q>), cron lines (<code>0 9 * * 1-5</code>), recurrence rules (<code>FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0</code>), intervals (<code>15m</code>) or a moment.</p>
+    <p class="hint">A schedule is words (<q>every monday at 8am</q>), cron lines (<code>0 9 * * 1-5</code>), recurrence rules (<code>FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0</code>), intervals (<code>15m</code>) or a time.</p>
   </aside>`;
 }

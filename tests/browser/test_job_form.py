@@ -1,0 +1,98 @@
+"""The job form: it shows every declared option, and means by each what the API means."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, Page, expect
+
+from duetime.model.job import NewJob
+from duetime.model.schedule import KINDS
+from duetime.spec.derived import OF_EDITS, OPTIONS
+from duetime.wire.jobs import JobRequest
+from tests.browser.conftest import Looking, Shop
+from tests.unit.test_options import BESIDE, VALUES, made, over_http
+
+_FIELDS = """async (forms) => {
+    const preload = [...document.querySelectorAll("link[rel=modulepreload]")].map((link) => link.href);
+    const { EMPTY, fieldsOf } = await import(preload.find((href) => href.endsWith("/core/job_fields.js")));
+    return forms.map((texts) => fieldsOf({ ...EMPTY, tz: "", task: "greet", ...texts }));
+}"""
+"""The bodies of the requests for forms with these texts."""
+
+_FILL = """(texts) => Object.entries(texts).forEach(([name, text]) => {
+    const field = document.getElementById(name);
+    field.value = text;
+    field.dispatchEvent(new Event(field.tagName === "SELECT" ? "change" : "input", { bubbles: true }));
+})"""
+
+
+def typed(name: str, value: Any) -> str:
+    """What a person types into the field of an option."""
+    written = OPTIONS[name].kind.write(value)
+    if name == "exclude":
+        return ", ".join(day for days in written.values() if not isinstance(days, str) for day in days)
+    if isinstance(written, dict | msgspec.Struct):
+        return msgspec.json.encode(written).decode()
+    return ", ".join(written) if isinstance(written, list | tuple) else str(written)
+
+
+def of_body(body: Any) -> NewJob:
+    return made(msgspec.convert(body, JobRequest))
+
+
+@pytest.fixture(scope="module")
+def form(browser: Browser, shop: Shop) -> Iterator[Page]:
+    """A page that has the modules of the form."""
+    page = browser.new_page()
+    page.goto(f"{shop.url}/jobs/new")
+    yield page
+    page.close()
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_an_option_in_the_form_means_what_it_means_in_the_api(form: Page, data: st.DataObject) -> None:
+    cases = [{**BESIDE.get(name, {}), name: data.draw(VALUES[name], name)} for name in OPTIONS]
+    texts = [{name: typed(name, value) for name, value in case.items()} for case in cases]
+    for case, body in zip(cases, form.evaluate(_FIELDS, texts), strict=True):
+        assert of_body(body) == over_http(case)
+
+
+def test_every_option_has_a_field_with_its_help(looking: Looking) -> None:
+    page = looking.go("/jobs/new")
+    page.route("**/v1/jobs", lambda route: route.abort())
+    page.get_by_label("Task", exact=True).fill("greet")
+    page.get_by_text("More options").click()
+    given = {name: find(VALUES[name], bool) for name in OPTIONS}
+    page.evaluate(_FILL, {name: typed(name, value) for name, value in given.items()})
+    helps = page.evaluate("() => [...document.querySelectorAll('.hint[id]')].map((hint) => [hint.id, hint.innerText])")
+    assert dict(helps) == {f"{name}-hint": each.option.doc.replace("`", "") for name, each in OPTIONS.items()}
+    with page.expect_request(lambda request: request.url.endswith("/v1/jobs")) as asked:
+        page.get_by_role("button", name="Create").click()
+    sent = asked.value.post_data_json
+    for name, value in given.items():
+        beside = BESIDE.get(name, {})
+        assert of_body({"task": "greet", **beside, name: sent[name]}) == over_http({**beside, name: value}), name
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    looking.complaints.clear()  # the browser tells of requests without an answer itself
+
+
+def test_an_edit_offers_what_an_edit_may_change(looking: Looking) -> None:
+    made = looking.shop.submit("ping", every="1h", timeout="30s", misfire="all", tags=["ops"], concurrency_key="c")
+    page = looking.go(f"/jobs/{made['job_id']}/edit")
+    expect(page.locator("#timeout")).to_have_value("30")
+    shown = {str(field.get_attribute("id")) for field in page.locator("form [name]").all()}
+    assert shown == OF_EDITS.keys() - {*KINDS} | {"when", "task", "args"}
+    before = looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}")
+    page.locator("#timeout").fill("")
+    page.locator("#tags").fill("")
+    page.locator("#warn_after").fill("5m")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Changed shop.ping")).to_be_visible()
+    after = looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}")
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed - {"version"} == {"timeout", "tags", "warn_after"}
