@@ -110,7 +110,7 @@ SCENARIOS = {
         rate=200.0,
         lasts=5.0,
         over_http=True,
-        demands=Demands(strikes=3, tells="The database cannot take it now", writes="No space left on device"),
+        demands=Demands(strikes=3, tells="The database is not available", writes="No space left on device"),
     ),
     "kill-all": Scenario(("kill all",), seconds=45.0, every=12.0, demands=Demands(strikes=3)),
     "http": Scenario(

@@ -354,7 +354,7 @@ async def test_a_server_is_not_ready_on_a_full_disk(tmp_path: Path) -> None:
             api.service.seen_writable.clear()
             answer = await api.get("/readyz", key=None)
             assert (answer.status, answer.code) == (503, "unavailable")
-            assert answer.json["detail"] == "the database takes no writes"
+            assert answer.json["detail"] == "the database is not writable"
             make_room(disk)
             assert (await api.get("/readyz", key=None)).status == 200
 
@@ -375,7 +375,7 @@ async def test_a_server_is_not_ready_on_a_database_that_takes_no_writes(migrated
 
         async def is_refused() -> bool:
             answer = await api.get("/readyz", key=None)
-            return answer.status == 503 and answer.json.get("detail") == "the database takes no writes"
+            return answer.status == 503 and answer.json.get("detail") == "the database is not writable"
 
         await eventually(is_refused)
 

@@ -41,7 +41,7 @@ async def test_a_batch_of_many_such_names_looks_for_a_few(api: Served, searches:
     await _has(api, *(f"reports.pay_{index}" for index in range(50)))
     made = (await api.post("/v1/jobs/batch", [{"task": f"report.pay_{index}"} for index in range(100)])).json
     warnings = [item["job"]["warnings"][0] for item in made["items"]]
-    assert all("no worker has the task" in warning for warning in warnings)
+    assert all("no worker provides the task" in warning for warning in warnings)
     assert ["did you mean" in warning for warning in warnings] == [True] * 10 + [False] * 90
     assert len(searches) == 10
 

@@ -62,7 +62,7 @@ def test_bounds_without_a_time_are_refused(looking: Looking) -> None:
         ("Exclude", "SAT, SUN", "exclude"),
     ):
         page.get_by_label(label).fill(given)
-        expect(page.get_by_label("What the schedule means")).to_contain_text("says no schedule")
+        expect(page.get_by_label("What the schedule means")).to_contain_text("is not a schedule")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("alert")).to_contain_text(f"{field}: requires a recurring schedule")
         expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")

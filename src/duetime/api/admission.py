@@ -1,4 +1,4 @@
-"""Requests that last: a stream, a claim that waits."""
+"""Authentication of long requests: event streams and waiting claims."""
 
 from duetime.api.authentication import REMEMBERED
 from duetime.api.call import Call

@@ -1,10 +1,10 @@
-"""The table made an ASGI application: one road for every request.
+"""The table of endpoints as an ASGI application. Every request takes the same steps:
 
-    has the address failed too often (429) → who asks (401) → may they (403) → how much (429)
-        → query and body (400, 413, 415, 422) → the handler → the answer
+    failed logins of the address (429) → authentication (401) → permission (403) → rate limits (429)
+        → query and body (400, 413, 415, 422) → handler → response
 
-Nothing is read of a body before the caller is known, by a key or by what the endpoint takes in its place (`admit`), and
-nothing is done before everything is checked.
+The body is not read before the caller is authenticated, by a key or by the endpoint's own check (`admit`). The handler
+is not called before everything is checked.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ def make_application(service: Service, endpoints: Iterable[Endpoint], pages: Ite
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
-    # A queue's name may hold slashes, so it takes all that is left: what follows it must be tried first.
+    # A queue's name may contain slashes and takes the rest of the path, so longer paths are tried first.
     paths = sorted(by_path, key=lambda path: path.endswith("{queue}"))
     routes = [Route(path.replace("{queue}", "{queue:path}"), _Door(service, by_path[path])) for path in paths]
     routes += pages
-    # The router alone: what its application adds around it (middleware, state) costs a fifth of a request.
+    # The router alone: Starlette's application class (middleware, state) costs a fifth of a request.
     return Router(routes, redirect_slashes=False, default=_nothing_here)
 
 
 class _Door:
-    """Where the requests for one path come in."""
+    """The requests for one path."""
 
     def __init__(self, service: Service, methods: dict[str, Endpoint]) -> None:
         self._service = service
@@ -119,7 +119,7 @@ class _Door:
         headers: Mapping[bytes, bytes],
         peer: Peer,
     ) -> Caller:
-        """The caller, once it is known that it may use this endpoint."""
+        """Authenticate the caller and check that it may use this endpoint."""
         service = self._service
         if endpoint.may is Action.WORK and service.settings.tls_client_ca is not None:
             _check_certificate(scope)
@@ -154,8 +154,8 @@ def _check_certificate(scope: Scope) -> None:
     if scope.get("extensions", {}).get("tls", {}).get("client_cert_name") is None:
         raise Problem(
             FORBIDDEN,
-            "the worker protocol takes only connections with a client certificate here",
-            remedy="give the worker one of the CA in tls_client_ca: client_cert and client_key (DUETIME_CLIENT_CERT)",
+            "this server accepts workers only with a client certificate",
+            remedy="set client_cert and client_key (DUETIME_CLIENT_CERT) to a certificate of the CA in tls_client_ca",
         )
 
 
@@ -163,7 +163,7 @@ def _seen(endpoint: Endpoint, error: Exception) -> Problem:
     problem = problem_of(error)
     if problem is None:
         log.error("%s failed", endpoint.name, exc_info=error)
-        return Problem(INTERNAL, remedy="look into the server's log")
+        return Problem(INTERNAL, remedy="see the server's log")
     if isinstance(error, StoreError):
         log.warning("%s: %s", endpoint.name, reason_of(error))
     return problem
@@ -171,7 +171,7 @@ def _seen(endpoint: Endpoint, error: Exception) -> Problem:
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await _refuse(send, Problem(NOT_FOUND, "there is no such path", remedy="look into /openapi.json"))
+        await _refuse(send, Problem(NOT_FOUND, "the path does not exist", remedy="see /openapi.json"))
 
 
 async def _refuse(send: Send, problem: Problem, receive: Receive | None = None) -> None:
@@ -182,7 +182,7 @@ async def _refuse(send: Send, problem: Problem, receive: Receive | None = None) 
 async def _send(
     send: Send, status: int, content: list[bytes], media: str, headers: Mapping[str, str], unread: Receive | None = None
 ) -> None:
-    """Send an answer. With `unread`, the connection ends with it, and the rest of the body is taken in before that."""
+    """Send a response. With `unread`, read the rest of the body first, then close the connection."""
     lines = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     lines += [
         (b"content-type", media.encode()),
@@ -206,7 +206,7 @@ async def _send(
 
 
 async def _stream(send: Send, receive: Receive, stream: Stream, status: int, told: Mapping[str, str]) -> None:
-    """Send parts as they come, until the client has gone or there are no more."""
+    """Send the parts of a stream until it ends or the client disconnects."""
     headers = [
         *((name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()),
         (b"content-type", stream.media.encode()),
@@ -220,7 +220,7 @@ async def _stream(send: Send, receive: Receive, stream: Stream, status: int, tol
             async for part in stream.parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         except StoreError as error:
-            log.warning("a stream ends: %s", reason_of(error))  # in good order: who watches asks again
+            log.warning("an event stream ends: %s", reason_of(error))  # not an error for the client: it reconnects
         await send({"type": "http.response.body", "body": b""})
 
     pushing = asyncio.ensure_future(push())
@@ -232,7 +232,7 @@ async def _stream(send: Send, receive: Receive, stream: Stream, status: int, tol
             task.cancel()
         pushed, _ = await asyncio.gather(pushing, gone, return_exceptions=True)
         if isinstance(pushed, Exception):
-            log.error("a stream broke off", exc_info=pushed)
+            log.error("an event stream failed", exc_info=pushed)
 
 
 async def _until_gone(receive: Receive) -> None:

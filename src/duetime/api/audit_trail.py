@@ -1,7 +1,7 @@
-"""The audit trail: who did what to which object.
+"""The audit trail: which key did what to which object.
 
-What steers or administers is recorded before it is answered. Submissions are many, so they are recorded once a second
-for each key, with the first and the last job; of those, a crash may lose the last second.
+Actions of operators and users are recorded before the response. Submissions are frequent, so they are recorded once a
+second for each key, with the first and the last job. A crash can lose the last second of them.
 """
 
 from uuid import UUID
@@ -41,7 +41,7 @@ class AuditTrail:
         found.last = last
 
     async def flush(self) -> None:
-        """Record what was submitted since the last time, and what could not be recorded then."""
+        """Record the submissions since the last flush, and entries that failed to be recorded then."""
         noted, self._submissions = self._submissions, {}
         self._unrecorded += [_entry(who, what) for who, what in noted.items()]
         if self._unrecorded:

@@ -1,11 +1,11 @@
-"""Who asks, and whether they may: keys, sessions, addresses, roles, tenants.
+"""Authentication and permission: keys, sessions, addresses, roles, tenants.
 
-A key is looked up by its hash and remembered for a few seconds, so one that was revoked elsewhere stops working within
-that time, and at once on the node that revoked it; so is the session of a browser, by the hash of its token. For a
-request that makes or ends keys they are looked up anew: a key that was revoked elsewhere makes no other. A request that
-lasts (a stream, a claim that waits) is admitted again before it is told anything, so it ends with its key: elsewhere
-within twice that time. A key of a tenant acts in that tenant only. A root key acts in the tenant that the request names
-(`Duetime-Tenant`), or in `default`.
+A key is looked up by its hash and cached for a few seconds. A revoked key stops working at once on the node that
+revoked it, and within that time on others. Browser sessions are cached in the same way, by the hash of their token.
+Requests that create or revoke keys bypass the cache: a key that was revoked elsewhere cannot create another. Long
+requests (a stream, a waiting claim) are authenticated again before each message, so they end with their key, on other
+nodes within twice that time. A key of a tenant acts in that tenant only. A root key acts in the tenant that the request
+names (`Duetime-Tenant`), or in `default`.
 """
 
 import logging
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from duetime.api.browser_sessions import session_hash
-from duetime.api.caller import NOBODY, Caller
+from duetime.api.caller import ANONYMOUS, Caller
 from duetime.api.endpoint import Endpoint
 from duetime.api.lookup_cache import Memory
 from duetime.api.origin import is_own, refusal
@@ -35,10 +35,10 @@ log = logging.getLogger("duetime.api")
 _clock = SystemClock()
 
 REMEMBERED = 3.0
-"""Seconds for which a key or a tenant is not asked for again."""
+"""Seconds for which keys, sessions and tenants are cached."""
 _WARN_EVERY = 86_400.0
 _LAST_PART = 10
-"""A key that is used in the last tenth of its life is told to the log: its user is about to be locked out."""
+"""A key that is used in the last tenth of its lifetime is logged: its user is about to lose access."""
 _CHALLENGE = {"www-authenticate": 'Bearer realm="duetime"'}
 _WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Action.MANAGE_TENANTS})
 
@@ -53,12 +53,12 @@ class Gate:
         self._used: set[UUID] = set()
         self._used_sessions: set[UUID] = set()
         self.changes = 0
-        """How often something was changed here."""
+        """How many changes of keys, sessions and tenants were made on this server."""
 
     async def admit(self, endpoint: Endpoint, headers: Mapping[bytes, bytes], peer: Peer) -> Caller:
-        """The caller, once it is known that they may do this."""
+        """Authenticate the caller and check its permission."""
         if endpoint.may is None:
-            return NOBODY
+            return ANONYMOUS
         changes = endpoint.method != "GET"
         anew = changes and endpoint.may is Action.MANAGE_KEYS
         session_id = None
@@ -82,14 +82,14 @@ class Gate:
         return Caller(key.id, key.role, tenant.id, key.name, key.queues, key.expires_at, key.networks, session_id)
 
     async def tenant(self, tenant_id: int) -> Tenant:
-        """A tenant, as it was a few seconds ago at most."""
+        """A tenant, at most a few seconds old."""
         found = self._tenants.get(tenant_id)
         if found is None:
             found = self._tenants.put(tenant_id, await self._store.tenant_by_id(tenant_id))
         return found
 
     def forget(self) -> None:
-        """Ask the store again for everything: something was changed here."""
+        """Drop the caches after a change on this server."""
         self.forget_sessions()
         self._keys.clear()
         self._tenants.clear()
@@ -100,7 +100,8 @@ class Gate:
 
     @contextmanager
     def ending_sessions(self) -> Iterator[None]:
-        """Ask the store again for sessions after the block, also where its answer was lost: it may have happened."""
+        """Drop the cached sessions after the block. Also when the store's answer was lost: the change may have
+        happened."""
         try:
             yield
         except StoreError:
@@ -109,12 +110,12 @@ class Gate:
         self.forget_sessions()
 
     def used(self) -> list[UUID]:
-        """The keys that were used since the last time this was asked."""
+        """The keys that were used since the last call."""
         used, self._used = self._used, set()
         return list(used)
 
     def used_sessions(self) -> list[UUID]:
-        """The sessions that were used since the last time this was asked."""
+        """The sessions that were used since the last call."""
         used, self._used_sessions = self._used_sessions, set()
         return list(used)
 
@@ -124,7 +125,7 @@ class Gate:
         if scheme.lower() != "bearer" or not text:
             raise Problem(
                 UNAUTHENTICATED,
-                "the request carries no key",
+                "the request has no API key",
                 field="Authorization",
                 remedy="send Authorization: Bearer dt_live_…",
                 headers=_CHALLENGE,
@@ -148,13 +149,13 @@ class Gate:
         if found is None:
             raise Problem(
                 UNAUTHENTICATED,
-                "the session is over",
+                "the session has ended",
                 field="Cookie",
                 remedy="log in with a new link",
                 headers=_CHALLENGE,
             )
         if changes and not is_own(headers):
-            raise refusal("use this server's own page; a proxy before it has to pass the header Host on")
+            raise refusal("use the dashboard of this server; a proxy must forward the Host header")
         return found.session_id, found.key
 
     async def _opened(self, hash: bytes, *, anew: bool) -> Opened | None:
@@ -166,8 +167,7 @@ class Gate:
         return self._sessions.put(hash, found) if changes == self.changes else found
 
     async def _known(self, hash: bytes, text: str, *, anew: bool) -> ApiKey | None:
-        """The key with this hash. What was never issued, by its text, is not asked for; what was a moment ago needs no
-        second look."""
+        """The key with this hash, from the cache or the store. A text that cannot be a key is not looked up."""
         if not anew and (remembered := self._keys.look(hash)) is not None:
             return remembered[0]
         if not looks_like_key(text):
@@ -176,7 +176,7 @@ class Gate:
         key = await self._store.key_by_hash(hash)
         if key is not None:
             self._warn(key)
-        # What was read before a change here is not remembered beyond it.
+        # A value that was read before a change on this server is not cached.
         return self._keys.put(hash, key) if changes == self.changes else key
 
     def _warn(self, key: ApiKey) -> None:
@@ -198,7 +198,7 @@ class Gate:
                 FORBIDDEN,
                 "the key belongs to another tenant",
                 field="Duetime-Tenant",
-                remedy="leave the header out",
+                remedy="omit the header",
             )
         return tenant
 
@@ -208,12 +208,12 @@ class Gate:
             try:
                 found = self._tenants.put(name, await self._store.tenant(name))
             except NotFound:
-                raise NotFound("there is no such tenant", field="Duetime-Tenant") from None
+                raise NotFound("the tenant does not exist", field="Duetime-Tenant") from None
         return found
 
 
 def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:
-    """Refuse a key that may not be used from where the request comes from."""
+    """Refuse a key that is bound to other networks than the client's."""
     if key.networks and not is_inside(peer.address, key.networks):
         raise Problem(
             ADDRESS,

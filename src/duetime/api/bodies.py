@@ -1,9 +1,9 @@
-"""Reading a body: of the right kind, not too long, not too slow, and not of more values than its reader can hold.
+"""Reading a request body: its media type, size, deadline and number of values are checked.
 
-The limits hold for what comes in and for what it unpacks to, and they are checked while it unpacks: a small body cannot
-become a large one. The deadline holds for the whole body: a client that sends a byte now and then does not keep a place
-for ever. Unpacking and parsing leave the event loop to other requests: large bodies are unpacked in slices, and parsed
-in a thread of their own.
+The limits apply to the received bytes and to the decompressed ones. They are checked during decompression, so that a
+small body cannot become a large one. The deadline applies to the whole body: a client that sends a byte now and then
+does not keep a connection for ever. Large bodies are decompressed in slices and parsed in a separate thread, so that
+the event loop serves other requests meanwhile.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from duetime.settings import Settings
 T = TypeVar("T")
 
 _ON_THE_LOOP = 16 * 1024
-"""Bytes that are parsed in a few milliseconds, whatever they hold."""
+"""Bytes that are parsed on the event loop: any content takes at most a few milliseconds."""
 _SLICE = 256 * 1024
-"""Bytes that are unpacked at a time."""
+"""Bytes that are decompressed at a time."""
 MOST_VALUES = 50_000
-"""How many values a body may hold, or one item of a batch, estimated from its separators. Every one is looked at in
-Python, on the event loop."""
+"""How many values a body, or one item of a batch, may have, estimated from its separators. Each is checked in Python,
+on the event loop."""
 MOST_VALUES_OF_BATCH = 1_000_000
-"""Each takes some 60 bytes once it is parsed."""
+"""A parsed value takes about 60 bytes."""
 _parser = ThreadPoolExecutor(1, thread_name_prefix="duetime-parse")
 _LINGER = 2.0
-"""Seconds for which what is left of a refused body is still taken in."""
+"""Seconds for which the rest of a refused body is read."""
 _LINGER_BYTES = 64 * 1024 * 1024
 ROOM_FOR_THE_REST = 64 * 1024
-"""What a job may say beside its arguments."""
+"""Bytes of a job beside its arguments."""
 _TINY = 4 * 1024
-"""For callers that have shown no key."""
+"""For requests without a key."""
 
 
 def limit_of(endpoint: Endpoint, settings: Settings) -> int:
@@ -70,7 +70,7 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(BAD_REQUEST, "the connection was closed in the middle of the body")
+                    raise Problem(BAD_REQUEST, "the connection was closed before the end of the body")
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limit:
@@ -79,12 +79,12 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
     except TimeoutError:
         raise Problem(
             SLOW_BODY,
-            "the whole body did not arrive in time",
-            remedy="send it at once",
+            "the body did not arrive in time",
+            remedy="send the body without pauses",
             unread=True,
         ) from None
     body = parts[0] if len(parts) == 1 else b"".join(parts)
-    if body:  # of an empty body, the type does not matter
+    if body:  # the type of an empty body does not matter
         _check_media(endpoint, headers)
     most: int | None = MOST_VALUES_OF_BATCH if endpoint.body_limit == "batch" else MOST_VALUES
     if "*/*" in endpoint.media:
@@ -105,7 +105,7 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
 
 
 async def parse(body: bytes, read: Callable[[bytes], T]) -> T:
-    """What `read` makes of a body; of a large one, beside the event loop."""
+    """Parse a body with `read`; a large one in a thread."""
     if len(body) <= _ON_THE_LOOP:
         return read(body)
     return await asyncio.get_running_loop().run_in_executor(_parser, read, body)
@@ -131,11 +131,11 @@ def _packing(headers: Mapping[bytes, bytes]) -> bool:
         case b"gzip":
             return True
         case _:
-            raise Problem(WRONG_MEDIA, field="Content-Encoding", remedy="send it as it is, or as gzip")
+            raise Problem(WRONG_MEDIA, field="Content-Encoding", remedy="send it uncompressed or as gzip")
 
 
 async def unpack(body: bytes, limit: int, most_values: int | None = MOST_VALUES) -> bytes:
-    """What a gzip holds. No more of it than the limit is ever in memory."""
+    """Decompress a gzip body. At most `limit` bytes are ever in memory."""
     unpacker = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
     size = values = 0
@@ -157,13 +157,13 @@ async def unpack(body: bytes, limit: int, most_values: int | None = MOST_VALUES)
         if len(part) == _SLICE:
             await asyncio.sleep(0)
     if not unpacker.eof or unpacker.unused_data:
-        raise Problem(BAD_REQUEST, "the body is not one whole gzip", field="Content-Encoding")
+        raise Problem(BAD_REQUEST, "the body is not one complete gzip stream", field="Content-Encoding")
     return b"".join(parts)
 
 
 async def _count_values(body: bytes, most: int) -> None:
     if len(body) <= most:
-        return  # a value takes a byte at least
+        return  # a value takes at least a byte
     values = 0
     for start in range(0, len(body), _SLICE):
         values += count_values(body[start : start + _SLICE])
@@ -177,18 +177,18 @@ def count_values(part: bytes) -> int:
 
 
 def _too_many_values(most: int) -> Problem:
-    remedy = "split it, or send long lists as a payload"
+    remedy = "split the request, or store long lists as a payload"
     return Problem(TOO_LARGE, f"more than {most:,} values, counted by , [ and {{", remedy=remedy)
 
 
 def _too_large(limit: int, *, unread: bool = True) -> Problem:
-    remedy = "send less, or store it as a payload"
+    remedy = "send less, or store the data as a payload"
     return Problem(TOO_LARGE, f"more than {limit:,} bytes", remedy=remedy, unread=unread)
 
 
 async def drop_the_rest(receive: Receive) -> None:
-    """Take in what is left of a body that was refused, for a moment. A connection that is closed with bytes unread is
-    reset, and a client that was still sending would lose the answer that tells it why."""
+    """Read the rest of a refused body, for a moment. Closing a connection with unread bytes resets it, and a client
+    that is still sending would not receive the response."""
     dropped = 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):

@@ -1,8 +1,8 @@
-"""Browsers: the cookie of a session, and the link that begins one.
+"""Browser sessions: the cookie of a session, and the link that begins one.
 
-The cookie is `HttpOnly` and `SameSite=Strict`. Behind TLS it is also `Secure`, and its name begins with `__Host-`: then
-neither a page on plain HTTP nor another host of the domain can plant one. Such a request is known by the `__Host-`
-cookie alone. What is stored of a session is in `model/session.py`.
+The cookie is `HttpOnly` and `SameSite=Strict`. Over TLS it is also `Secure`, and its name begins with `__Host-`, so
+that neither a page on plain HTTP nor another host of the domain can set it. A request over TLS is authenticated by the
+`__Host-` cookie only. `model/session.py` describes what is stored of a session.
 """
 
 from collections.abc import Mapping
@@ -41,24 +41,24 @@ class Sessions:
         self._idle = settings.session_idle
 
     async def link(self, key_id: UUID) -> LoginLink | None:
-        """A token that begins one session of this key; None when the key cannot be used."""
+        """A token that begins one session of this key; None if the key is not usable."""
         token = new_token()
         until = await self._store.add_login_link(key_id, token_hash(token), LINK_LASTS)
         return None if until is None else LoginLink(token, until)
 
     async def follow(self, token: str) -> ApiKey | None:
-        """The key of a link; None for a token that is unknown, used or too old."""
+        """The key of a link; None if the token is unknown, used or expired."""
         return await self._store.take_login_link(token_hash(token)) if looks_like_token(token) else None
 
     async def begin(self, key: ApiKey, headers: Headers, peer: Peer) -> str | None:
-        """Begin a session of this key: the header that sets its cookie; None when the key cannot be used any more."""
+        """Begin a session of this key. Returns the `Set-Cookie` header; None if the key is no longer usable."""
         token, address = new_token(), peer.address
         agent = agent_text(headers.get(b"user-agent", b"").decode("latin-1"))
         shown = "" if address is None else str(address)
         made = NewSession(new_id(), key.id, token_hash(token), shown, agent)
         if await self._store.begin_session(made, self._lifetime, self._idle) is None:
             return None
-        # Where the proxy is not known to us, the browser's own word for its page is as good: it is its own cookie.
+        # With an unknown proxy, the browser's Origin header is good enough: it affects only its own cookie.
         secure = peer.is_secure(headers) or headers.get(b"origin", b"").startswith(b"https://")
         return _cookie(token, int(self._lifetime.total_seconds()), secure=secure)
 
@@ -67,20 +67,20 @@ class Sessions:
 
 
 def session_hash(headers: Headers, peer: Peer) -> bytes | None:
-    """The hash of the token in a request's cookies; None where none can be one of ours."""
+    """The hash of the session token in a request's cookies; None if there is none."""
     _, token = _found(headers, peer)
     return None if token is None else token_hash(token)
 
 
 def no_cookie(headers: Headers, peer: Peer) -> str:
-    """The header that removes the cookie of a request."""
+    """The `Set-Cookie` header that removes the cookie of a request."""
     name, _ = _found(headers, peer)
     return _cookie("", 0, secure=name == SECURE_COOKIE)
 
 
 def _found(headers: Headers, peer: Peer) -> tuple[str, str | None]:
-    """Our cookie among those of the host: its name, and its token. All applications on the host share them, whatever
-    their ports, and one that a strict parser dislikes must not hide ours."""
+    """The name and the token of the session cookie. All applications on a host share cookies, whatever their ports, so
+    a malformed cookie of another application must not hide this one."""
     pairs = [pair.partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";")]
     given = {name.strip(): value.strip() for name, _, value in reversed(pairs)}
     # Only a server behind TLS can set the one with the prefix, so it comes first.

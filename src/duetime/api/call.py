@@ -1,4 +1,4 @@
-"""A request on its way through the API."""
+"""One request: its caller, path, query and body."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from duetime.errors import InvalidInput, NotFound
 
 
 class Call:
-    """One request on its way through the API: who asks, and what for."""
+    """One request, as its handler sees it."""
 
     __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "peer", "query", "service", "who")
 
@@ -38,18 +38,18 @@ class Call:
         self.peer = peer
         self._receive = receive
         self.admitted: Any = None
-        """What `endpoint.admit` found."""
+        """The result of `endpoint.admit`."""
         self.query: Any = None
-        """As `endpoint.query` has it."""
+        """Of the type `endpoint.query`."""
         self.body: Any = None
-        """As `endpoint.body` has it, or bytes where the endpoint reads them itself."""
+        """Of the type `endpoint.body`, or bytes where the handler parses the body itself."""
 
     @property
     def tenant_id(self) -> int:
         return self.who.tenant_id
 
     async def gone(self) -> None:
-        """Wait until the caller has closed the connection; only once the body has been read."""
+        """Wait until the client closes the connection. Only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -58,7 +58,7 @@ class Call:
         return None if value is None else value.decode("latin-1")
 
     def identity(self, kind: ids.Kind, name: str | None = None) -> UUID:
-        """The id in the path. One that cannot be an id is as missing as one that nobody has."""
+        """The id in the path. A malformed id is answered like one that does not exist."""
         given = self.path[name or f"{kind}_id"]
         try:
             return ids.parse(kind, given)
@@ -79,5 +79,5 @@ class Call:
         return name_list(self.tenant_id, self.endpoint.name, self.path, self.query)
 
     async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True) -> None:
-        """Put what was done on the audit trail."""
+        """Record an action in the audit trail."""
         await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)

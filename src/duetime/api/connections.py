@@ -1,10 +1,10 @@
-"""How many connections a server holds, from how many addresses, and for how long one may be silent.
+"""How many connections a server holds, how many of one address, and how long a connection may be silent.
 
-A connection that has sent no whole request header is *waiting*: it costs a file descriptor and gives nothing. Waiting
-ones have a deadline, and when the table is full the one that has waited longest makes room for a new one. So silent
-connections, however many, cannot lock other clients out. File descriptors are kept in reserve for the database.
+A connection that has not sent a whole request header is *waiting*: it uses a file descriptor for nothing. Waiting
+connections have a deadline. When the table is full, a new connection replaces the one that has waited longest, so
+silent connections cannot lock other clients out. File descriptors are reserved for the database.
 
-What is refused is counted by reason, and logged at most every ten seconds.
+Refusals are counted by reason, and logged at most every ten seconds.
 """
 
 import logging
@@ -30,7 +30,7 @@ class Waiter(Protocol):
     address: str
 
     def drop(self) -> None:
-        """Close it without another word."""
+        """Close it without a response."""
 
 
 def room_for_connections(wanted: int, database_connections: int) -> int:
@@ -53,13 +53,13 @@ class Connections:
         self._refused: Counter[str] = Counter()
         self._log_at = 0.0
         self.on_refusal: Callable[[str], None] = lambda reason: None
-        """Is told the reason of each refusal."""
+        """Called with the reason of each refusal."""
 
     def __len__(self) -> int:
         return self._open
 
     def admit(self, connection: Waiter) -> bool:
-        """Take a new connection in; false when its address has too many, or when none of those there is waiting."""
+        """Admit a new connection. False if its address has too many, or if the table is full and none is waiting."""
         if self._of_address[connection.address] >= self._most_of_address and not self._evict(connection.address):
             self.refuse("connections of one address")
             return False
@@ -80,16 +80,16 @@ class Connections:
             del self._of_address[connection.address]
 
     def waits(self, connection: Waiter) -> None:
-        """It has begun to send a request, or may: the whole header must be there in time."""
+        """It may send a request: the whole header must arrive before the deadline."""
         self._waiting[connection] = monotonic() + self.header_timeout
 
     def idles(self, connection: Waiter) -> None:
-        """Its request was answered, and it may send another one."""
+        """Its request was answered. It may send another."""
         self._waiting[connection] = monotonic() + self._idle_timeout
         self._waiting.move_to_end(connection)
 
     def works(self, connection: Waiter) -> None:
-        """The whole header is there."""
+        """The whole header has arrived."""
         self._waiting.pop(connection, None)
 
     def refuse(self, reason: str) -> None:
@@ -98,12 +98,12 @@ class Connections:
         now = monotonic()
         if now >= self._log_at:
             told = ", ".join(f"{reason}: {count}" for reason, count in sorted(self._refused.items()))
-            log.warning("refused since the last such line: %s (%d connections are open)", told, self._open)
+            log.warning("connections refused since the last such line: %s (%d open)", told, self._open)
             self._refused.clear()
             self._log_at = now + _LOG_EVERY
 
     def sweep(self) -> None:
-        """Drop what has waited for too long. To be called every second."""
+        """Drop connections that have waited for too long. Called every second."""
         now = monotonic()
         late = [connection for connection, until in self._waiting.items() if until <= now]
         for connection in late:
@@ -111,12 +111,12 @@ class Connections:
                 self._drop(connection, "no whole header in time")
 
     def close(self) -> None:
-        """Drop all that wait: the server has ended."""
+        """Drop all waiting connections: the server has ended."""
         for connection in list(self._waiting):
             connection.drop()
 
     def _evict(self, address: str | None = None) -> bool:
-        """Drop the connection that has waited longest, of this address if one is given; false when there is none."""
+        """Drop the connection (of this address, if given) that has waited longest. False if there is none."""
         for connection in self._waiting:
             if address is None or connection.address == address:
                 self._drop(connection, "made room for a new connection")

@@ -1,8 +1,8 @@
-"""What an installation keeps in its data folder, readable for its owner alone.
+"""The files of an installation's data folder, readable by their owner only.
 
-admin-key         the first root key, for the commands of the same user; replaced when it does not work any more
-encryption-key    what payloads are encrypted with, when the settings name no key
-server-url        where the server of this folder is reached, while it runs
+admin-key         the first root key, for commands of the same user; replaced when it no longer works
+encryption-key    the key that payloads are encrypted with, when the settings name none
+server-url        the address of the server of this folder, while it runs
 """
 
 import os
@@ -26,7 +26,7 @@ SERVER_URL = "server-url"
 
 
 async def ensure_admin_key(store: Store, folder: Path) -> KeyText:
-    """The root key in the folder, made if there is none that works."""
+    """The root key in the folder; created if there is none that works."""
     found = read_admin_key(folder)
     if found is not None:
         key = await store.key_by_hash(hash_of(found))
@@ -38,10 +38,10 @@ async def ensure_admin_key(store: Store, folder: Path) -> KeyText:
 
 
 async def make_root_key(store: Store, name: str, lifetime: timedelta | None = None) -> KeyText:
-    """A new root key; its text is known here for the last time.
+    """A new root key. Its text is not stored.
 
-    It does not expire unless it is told to: it is the way back in when every other key has expired, and its maker has
-    the database, so an expiry would protect nothing.
+    It does not expire by default: it gives access when all other keys have expired. Its creator has the database, so an
+    expiry would protect nothing.
     """
     made = new_key_text()
     expires_at = None if lifetime is None else await store.now() + lifetime
@@ -50,7 +50,7 @@ async def make_root_key(store: Store, name: str, lifetime: timedelta | None = No
 
 
 def with_encryption_key(settings: Settings) -> Settings:
-    """The settings with a key to encrypt with: their own, or else the one of the data folder, made if it is missing."""
+    """The settings with an encryption key: their own, or the one of the data folder, created if it is missing."""
     if settings.has_encryption:
         return settings
     path = settings.data_dir / ENCRYPTION_KEY
@@ -67,7 +67,7 @@ def with_encryption_key(settings: Settings) -> Settings:
 
 
 def new_encryption_key(prefix: str) -> str:
-    """As the settings have it. Its name tells it from every other key, so that a missing one is known as missing."""
+    """In the form of the setting. Its name differs from every other key's, so that a missing key is recognised."""
     return f"{prefix}-{os.urandom(4).hex()}:{b64encode(os.urandom(32)).decode()}"
 
 
@@ -80,7 +80,7 @@ def read_admin_key(folder: Path) -> str | None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, at once and whole."""
+    """Write a file atomically, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)

@@ -1,9 +1,8 @@
 """From bytes to checked values.
 
-JSON is read once, strictly: a key that stands twice, a number that no 64 bits hold, half a character, NaN, or nesting
-that would exhaust the reader are refused, because the reader on the other side would see something else than we do.
-Then the value is fitted to its type; a field that the type does not know is refused with the name that was probably
-meant.
+JSON is read strictly. Duplicate keys, numbers beyond 64 bits, lone surrogates, NaN and very deep nesting are refused,
+because another reader could see a different value. Then the value is converted to its type. An unknown field is refused
+with the name of the most similar known field.
 """
 
 import json
@@ -37,17 +36,17 @@ _FORMS = {
     "^job_": "it looks like job_01k…",
     "^run_": "it looks like run_01k…",
 }
-"""What the patterns of names and ids mean, by their first characters."""
+"""Descriptions of the patterns of names and ids, by their first characters."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _LONGEST_GAP = 64 * 1024
-"""Characters between two texts, none of them a bracket, comma or colon: space, or a number."""
+"""Characters between two strings without a bracket, comma or colon: whitespace or a number."""
 _AS_COMMAS = bytes.maketrans(b"[]{}:", b",,,,,")
 _REST_OF_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _AT_ONCE = 1024 * 1024
-"""Bytes that are parsed in one step, whatever they hold, while other threads wait."""
+"""Bytes that are parsed in one step while other threads wait for the GIL."""
 _LONGEST_MESSAGE = 1000
 _WINDOW = 4096
-"""Characters: most jobs of a batch are shorter."""
+"""Characters. Most jobs of a batch are shorter."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _TENANT = "the header Duetime-Tenant, with a root key"
@@ -73,11 +72,11 @@ ELSEWHERE = {
     "page_token": "cursor",
     "offset": "cursor",
 }
-"""What other schedulers call our fields."""
+"""The names of fields in other schedulers."""
 
 
 def read_json(body: bytes, to: Any = Any) -> Any:
-    """The value of a JSON text as its type has it. Refuses what two readers could read differently."""
+    """Decode JSON into a type. Refuses text that two readers could read differently."""
     try:
         text = body.decode()
         value = _decoder.decode(text)
@@ -98,8 +97,8 @@ def read_json(body: bytes, to: Any = Any) -> Any:
 
 
 def read_large_json(body: bytes, longest_text: int) -> Any:
-    """The value of a JSON text of any size in which no text, number or space is very long: while the C parser reads
-    one, all other threads wait."""
+    """Decode JSON of any size in which no string, number or whitespace is very long: the C parser holds the GIL while
+    it reads one."""
     if len(body) > _AT_ONCE:
         _check_lengths(body, longest_text)
     return read_json(body)
@@ -112,20 +111,19 @@ def _check_lengths(body: bytes, longest_text: int) -> None:
         end = len(body) if begin < 0 else begin
         for start in range(at, end - _LONGEST_GAP, _LONGEST_GAP):
             if b"," not in body[start : start + _LONGEST_GAP].translate(_AS_COMMAS):
-                raise Problem(INVALID_JSON, f"a number or space is longer than {_LONGEST_GAP:,} characters")
+                raise Problem(INVALID_JSON, f"a number or whitespace is longer than {_LONGEST_GAP:,} characters")
         if begin < 0:
             return
         rest = _REST_OF_TEXT.match(body, begin + 1, begin + 2 + longest_text)
         if rest is None:
-            raise Problem(TOO_LARGE, f"a text does not end, or is longer than {longest_text:,} bytes")
+            raise Problem(TOO_LARGE, f"a string is not terminated, or is longer than {longest_text:,} bytes")
         at = rest.end()
 
 
 def read_json_items(body: bytes, most_items: int, largest: int, most_values: int) -> list[Any]:
-    """The objects of a JSON array, one after the other; `largest` and `most_values` bound each of them.
+    """Decode a JSON array item by item. `largest` and `most_values` limit each item.
 
-    Each is read from a window of at most `largest` characters, so that no single step of the C parser, which keeps all
-    other threads waiting, is longer than that.
+    Each item is read from a window of at most `largest` characters: the C parser holds the GIL for one window at most.
     """
     try:
         text = body.decode()
@@ -141,7 +139,7 @@ def read_json_items(body: bytes, most_items: int, largest: int, most_values: int
     else:
         while True:
             if len(items) == most_items:
-                raise Problem(INVALID_INPUT, "there are too many jobs for one batch", remedy=f"1 to {most_items:,}")
+                raise Problem(INVALID_INPUT, "the batch has too many jobs", remedy=f"1 to {most_items:,}")
             value, end = _item(text, at, len(items), largest)
             if end - at > most_values and sum(text.count(mark, at, end) for mark in ",[{") > most_values:
                 raise Problem(TOO_LARGE, f"more than {most_values:,} values", field=f"[{len(items)}]")
@@ -154,7 +152,7 @@ def read_json_items(body: bytes, most_items: int, largest: int, most_values: int
             if following != ",":
                 raise Problem(INVALID_JSON, f"expected ',' or ']' after item {len(items) - 1}", field="body")
     if at < len(text):
-        raise Problem(INVALID_JSON, f"there is more after the end of the array (character {at})")
+        raise Problem(INVALID_JSON, f"there is more text after the array (character {at})")
     return items
 
 
@@ -167,7 +165,7 @@ def _item(text: str, at: int, index: int, largest: int) -> tuple[Any, int]:
             value, end = _decoder.raw_decode(part)
             if not cut_off or end < window:
                 break
-            reason = "it does not end"
+            reason = "the item is not terminated"
         except json.JSONDecodeError as error:
             reason = error.msg
         except RecursionError:
@@ -177,7 +175,9 @@ def _item(text: str, at: int, index: int, largest: int) -> tuple[Any, int]:
         if not cut_off:
             raise Problem(INVALID_JSON, reason, field=f"[{index}]")
         if window == largest:
-            raise Problem(INVALID_JSON, f"{reason}, or it is longer than {largest:,} characters", field=f"[{index}]")
+            raise Problem(
+                INVALID_JSON, f"{reason}, or the item is longer than {largest:,} characters", field=f"[{index}]"
+            )
         window = min(largest, window * 8)
     if _SURROGATE.search(part, 0, end) is not None:
         _refuse_half_characters(value)
@@ -185,16 +185,16 @@ def _item(text: str, at: int, index: int, largest: int) -> tuple[Any, int]:
 
 
 def _skip(text: str, at: int) -> int:
-    """Where the next token begins."""
+    """The position of the next token."""
     match = _SPACE.match(text, at, at + _LONGEST_GAP)
     assert match is not None
     if match.end() == at + _LONGEST_GAP:
-        raise Problem(INVALID_JSON, f"a space is longer than {_LONGEST_GAP:,} characters")
+        raise Problem(INVALID_JSON, f"whitespace is longer than {_LONGEST_GAP:,} characters")
     return match.end()
 
 
 def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
-    """The value as its type has it; `field` is where it stands in the request."""
+    """Convert a value to a type. `field` is the place of the value in the request."""
     try:
         try:
             return msgspec.convert(value, to)
@@ -209,7 +209,7 @@ def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
 
 
 def _with_key(message: str, value: Any, to: Any) -> str:
-    """The decoder says that an entry of an object is wrong, but not which: halving the object finds it."""
+    """Name the wrong entry of an object, which the decoder does not: bisection finds it."""
     found = _ENTRY.search(message)
     if found is None or not isinstance(value, dict) or not isinstance(entries := value.get(found[1]), dict):
         return message
@@ -233,14 +233,14 @@ def _too_deep(field: str | None = None) -> Problem:
 
 
 def read_query(query: bytes, to: type[T]) -> T:
-    """The parameters of a query string; one that is unknown or stands twice is refused."""
+    """Decode a query string. Unknown and repeated parameters are refused."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
     except (ValueError, UnicodeDecodeError):
-        raise Problem(INVALID_INPUT, "the query string cannot be read", field="query") from None
+        raise Problem(INVALID_INPUT, "the query string is malformed", field="query") from None
     given = dict(pairs)
     if len(given) != len(pairs):
-        raise Problem(INVALID_INPUT, "stands there twice", field=_repeated(pairs)[:60], remedy="give it once")
+        raise Problem(INVALID_INPUT, "is given twice", field=_repeated(pairs)[:60], remedy="give it once")
     try:
         return msgspec.convert(given, to, strict=False)
     except msgspec.ValidationError as error:
@@ -250,18 +250,18 @@ def read_query(query: bytes, to: type[T]) -> T:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError(f"the key {_repeated(pairs)[:60]!r} stands twice in one object")
+        raise ValueError(f"the key {_repeated(pairs)[:60]!r} occurs twice in one object")
     return found
 
 
 def _repeated(pairs: list[tuple[str, Any]]) -> str:
-    """The first name that stands twice, in one pass: the sender chooses how many names there are."""
+    """The first name that occurs twice. One pass: the sender chooses how many names there are."""
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
             return name
         seen.add(name)
-    raise AssertionError("no name stands twice")
+    raise AssertionError("no name occurs twice")
 
 
 def _number(text: str) -> float:
@@ -287,7 +287,7 @@ _decoder = json.JSONDecoder(
 
 
 def _refuse_half_characters(value: Any) -> None:
-    """Escapes may spell half of a pair; such text has no form in UTF-8."""
+    """Refuse lone surrogates, which escapes can spell and UTF-8 cannot encode."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -295,7 +295,7 @@ def _refuse_half_characters(value: Any) -> None:
             try:
                 item.encode()
             except UnicodeEncodeError:
-                raise Problem(INVALID_JSON, "a text holds half a character (a lone surrogate)") from None
+                raise Problem(INVALID_JSON, "a string contains a lone surrogate") from None
         elif isinstance(item, dict):
             waiting.extend(item)
             waiting.extend(item.values())
@@ -304,7 +304,7 @@ def _refuse_half_characters(value: Any) -> None:
 
 
 def _misfit(message: str, to: Any, field: str) -> Problem:
-    if len(message) > 2 * _LONGEST_MESSAGE:  # a name that the sender chose stands in it, and may be as long as the body
+    if len(message) > 2 * _LONGEST_MESSAGE:  # it can contain a name that is as long as the body
         message = f"{message[:_LONGEST_MESSAGE]}…{message[-_LONGEST_MESSAGE:]}"
     match = _PLACE.match(message)
     assert match is not None
@@ -313,13 +313,13 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
     unknown, missing = _UNKNOWN.fullmatch(reason), _MISSING.fullmatch(reason)
     if unknown is not None:
         name = unknown[1]
-        reason, place = "is not a field", _joined(place, name)
+        reason, place = "is not a known field", _joined(place, name)
         remedy = _meant(name, to)
     elif missing is not None:
         reason, place = "is missing", _joined(place, missing[1])
     elif (pattern := _PATTERN.fullmatch(reason)) is not None:
-        reason = "does not look as it must"
-        remedy = _FORMS.get(pattern[1][:5], f"it has to match {pattern[1]}")
+        reason = "has the wrong format"
+        remedy = _FORMS.get(pattern[1][:5], f"it must match {pattern[1]}")
     elif (length := _LENGTH.fullmatch(reason)) is not None:
         kind, relation, bound = length.groups()
         reason, which = ("is too short", "more") if relation == ">=" else ("is too long", "fewer")
@@ -332,16 +332,16 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
 def _meant(name: str, to: Any) -> str | None:
     known: tuple[str, ...] = getattr(to, "__struct_encode_fields__", ())
     if name in ELSEWHERE:
-        return f"here it is {ELSEWHERE[name]}"
+        return f"use {ELSEWHERE[name]}"
     close = search_budget.search(_nearest, name[:_LONGEST_NAME], known)
     if close is not None:
         return f"did you mean {close}?"
-    return f"known are: {', '.join(known)}"[:400] if known else None
+    return f"known fields: {', '.join(known)}"[:400] if known else None
 
 
 @lru_cache(maxsize=1024)
 def _nearest(name: str, known: tuple[str, ...]) -> str | None:
-    """The field that was probably meant; one misspelling often stands in every job of a batch."""
+    """The most similar field. Cached: a misspelling often occurs in every job of a batch."""
     return next(iter(get_close_matches(name, known, n=1)), None)
 
 

@@ -1,6 +1,6 @@
-"""Answers as JSON. Long lists are encoded and sent in parts, so that the event loop answers others in between.
+"""Responses as JSON. Long lists are encoded and sent in parts, so that the event loop serves other requests in between.
 
-A graph of 100,000 edges, whose names the sender chose, is an answer of 40 MB: even to copy it takes too long at once.
+A graph of 100,000 edges is a response of 40 MB: even copying it at once would block the event loop for too long.
 """
 
 import secrets
@@ -12,15 +12,15 @@ from duetime.process.slices import Slices
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _LONG = 50
-"""Items of a list that are encoded at once; one may be as large as the arguments of a job."""
+"""Items of a list that are encoded at once. An item can be as large as the arguments of a job."""
 _PART = 64 * 1024
-"""Bytes of a part, at least: a part costs a call of the system."""
+"""Minimum bytes of a part: each part costs a system call."""
 
 encode = _encoder.encode
 
 
 async def encode_answer(value: Any) -> list[bytes]:
-    """The JSON of an answer, in the parts to send."""
+    """Encode a response as JSON, in the parts to send."""
     if not isinstance(value, msgspec.Struct):
         return [encode(value)]
     fields = {name: getattr(value, name) for name in value.__struct_fields__}

@@ -9,73 +9,73 @@ from duetime.model.access import Action
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 JSON = "application/json"
-IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}
+IDEMPOTENCY = {"Idempotency-Key": "A request with the same key and body gets the first response again."}
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer that says more than a value."""
+    """A response with a status, headers or bytes of its own."""
 
     value: Any = None
     status: int | None = None
-    """The endpoint's own when it is None."""
+    """None: the endpoint's status."""
     headers: Mapping[str, str] = {}
     content: bytes | None = None
-    """Bytes as they are, instead of a value."""
+    """The body, instead of a value."""
     media: str = JSON
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """An answer without an end."""
+    """A response that is sent as it is produced."""
 
     parts: AsyncIterator[bytes]
     media: str
 
 
 Handler = Callable[[Any], Awaitable[Any]]
-"""Takes a `Call`. The type is not named here: a call knows the service, and the service knows endpoints."""
+"""Takes a `Call`. The type is not named here: `call` imports the service, which imports this module."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     method: Method
     path: str
     name: str
-    """The operation's id in the OpenAPI document: what clients call their method."""
+    """The operation id in the OpenAPI document, and the method name in clients."""
     tag: str
     summary: str
     may: Action | None
-    """What the caller must be allowed to do; None for what takes no key."""
+    """The permission that the caller needs; None: no key is needed."""
     handler: Handler
     admit: Handler | None = None
-    """Checks, before the body is read, what a caller shows in place of a key or beside it."""
+    """A check before the body is read, of credentials in place of a key or beside it."""
     query: Any = None
     body: Any = None
     reads: Literal["json", "bytes"] = "json"
-    """Whether the body arrives as `body` has it, or as bytes, for the handler to read."""
+    """Whether the handler gets the body as the type `body`, or as bytes."""
     media: tuple[str, ...] = (JSON,)
-    """What the body may be."""
+    """The accepted media types of the body."""
     body_limit: Literal["job", "batch", "payload", "small", "tiny"] = "small"
     body_optional: bool = False
     answer: Any = None
     answers_with: str = JSON
     status: int = 200
     problems: tuple[int, ...] = ()
-    """Statuses beyond those that every endpoint of its kind may answer."""
+    """Error statuses beyond those that every endpoint of its kind can return."""
     headers: Mapping[str, str] = {}
-    """Request headers that it understands, with what they mean."""
+    """Request headers and their descriptions."""
     required_headers: tuple[str, ...] = ()
-    """Those of them without which it refuses."""
+    """The headers among them that are required."""
     repeats: Literal["by answer", "by handler", "by nature"] = "by answer"
-    """How a POST with an idempotency key is done once: its answer is kept and given again; or its handler keeps the key
-    together with what it does; or repeating it does nothing more than doing it once."""
+    """How a POST with an idempotency key is idempotent. "by answer": the response is stored and returned again. "by
+    handler": the handler stores the key in the transaction of the effect. "by nature": repeating it has no effect."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names in the path."""
+        """The parameters in the path."""
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
 
 class Routes:
-    """The endpoints of one file, in the order in which they are documented."""
+    """The endpoints of one module, in the order of the documentation."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag

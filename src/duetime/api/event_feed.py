@@ -1,9 +1,9 @@
-"""What changes, as it changes: the store's events are read once on this server, and handed to everybody who listens.
+"""The event feed: a server reads the store's events once and distributes them to all listeners.
 
-A listener gets every event of its tenant after the place where it begins, in order and without gaps: an event has its
-place when it is committed, and waits for no other transaction. A listener that does not keep up is let go: it comes
-back with the last place that it was told, and goes on from there. It is told of places also while nothing happens to
-its tenant, so that it never comes back with one that is long past: all that others did since would have to be read.
+A listener gets every event of its tenant after its start position, in order and without gaps: an event gets its
+position when it is committed, and waits for no other transaction. A listener that does not keep up is disconnected. It
+comes back with its last position and continues there. Listeners also get positions while their tenant has no events, so
+that none comes back with a very old position, after which the events of all tenants would have to be read.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from duetime.store.protocol.store import Hint, Store
 log = logging.getLogger("duetime.api")
 
 LISTENING = timedelta(minutes=2)
-"""How long events are written after the last listener has gone, or this server."""
+"""How long the store writes events after the last listener or this server has gone."""
 _RENEW = 30.0
 _POLL = 0.25
 _PAGE = 1000
 _BEHIND = 2000
-"""Events that may wait for one listener."""
+"""Events that may be buffered for one listener."""
 
 
 class Listener:
-    """One who listens to a tenant: the place where that begins, and what happens after it."""
+    """A listener: the tenant, the start position, and the events after it."""
 
     begin: EventMark
     events: AsyncIterator[Event]
@@ -60,7 +60,7 @@ class Listener:
 
     @property
     def place(self) -> EventMark | None:
-        """Up to where everything is known to have come out of `events`; None while that cannot be said."""
+        """The position up to which `events` has yielded everything; None while it is not known."""
         return self._hub.read_until if self._caught_up and not self.lost and self.waiting.empty() else None
 
 
@@ -75,7 +75,7 @@ class EventHub:
 
     @asynccontextmanager
     async def listening(self, tenant_id: int, after: EventMark | None = None) -> AsyncIterator[Listener]:
-        """Listen to a tenant inside the block, from now on or after a place that was told before."""
+        """Listen to a tenant inside the block, from now on or after an earlier position."""
         listener = Listener(self, tenant_id)
         self._listeners.add(listener)
         try:
@@ -86,7 +86,7 @@ class EventHub:
 
     @property
     def read_until(self) -> EventMark | None:
-        """The place up to which all listeners were handed everything."""
+        """The position up to which all listeners have got everything."""
         return self._mark
 
     @property
@@ -102,7 +102,7 @@ class EventHub:
             self._tail = None
 
     async def _started(self) -> EventMark:
-        """Begin to read, if nobody does yet; returns the place up to which everything was read."""
+        """Start the reader if it is not running. Returns the position up to which everything was read."""
         async with self._starting:
             if self._tail is None or self._tail.done():
                 self._mark = await self._store.keep_listening(LISTENING)
@@ -111,7 +111,7 @@ class EventHub:
             return self._mark
 
     async def between(self, after: EventMark, until: EventMark) -> AsyncIterator[Event]:
-        """What happened to all tenants after one place, up to another."""
+        """The events of all tenants between two positions."""
         while True:
             page = await self._store.events(after, _PAGE)
             for event in page:
@@ -134,7 +134,7 @@ class EventHub:
                         renewed = monotonic()
                     full = await self._step()
                 except DuetimeError as error:
-                    log.warning("events: %s; trying again until it is back", reason_of(error))
+                    log.warning("the event feed cannot read events: %s; retrying", reason_of(error))
                     full = False
                 if not full:
                     with contextlib.suppress(TimeoutError):

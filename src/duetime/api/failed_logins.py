@@ -1,9 +1,9 @@
-"""How often an address may show what is no key: beyond that nothing is looked up for it.
+"""A limit on failed authentications of one address. Beyond it, nothing is looked up for the address.
 
-A failed authentication costs a look into the store. An address that has failed too often in a minute is refused before
-that, at a cost that does not depend on what it sends. What was accepted from anywhere lately is looked up in any case:
-clients behind one address, such as a proxy's, are not locked out by one of them. Logging in has an allowance apart, so
-that an open page whose session is over does not keep its reader from logging in.
+A failed authentication costs a query. An address with too many failures in a minute is refused before that, at a cost
+that does not depend on the request. Credentials that were accepted recently, from any address, are always looked up, so
+that one client behind a proxy does not lock out the others. Logins have a separate allowance, so that an open page
+whose session has ended does not keep its user from logging in.
 """
 
 import ipaddress
@@ -15,22 +15,22 @@ from duetime.api.usage_limits import LimitName
 from duetime.clock import monotonic
 
 _MOST = 10_000
-"""Addresses, and keys that were accepted."""
+"""The number of addresses, and of accepted keys, that are remembered."""
 _MINUTE = 60.0
 _POLICY = "failed-authentications"
 
 
 class FailedLogins:
     def __init__(self, most: int, on_refusal: Callable[[str], None]) -> None:
-        """`most` failures of an address in a minute; 0: any number."""
+        """`most`: failures of an address in a minute; 0: no limit."""
         self._most = most
         self._on_refusal = on_refusal
         self._failed: dict[tuple[str, bool], tuple[float, float]] = {}
-        """How many failures count, and when that was so."""
+        """The number of failures, and when it was computed."""
         self._accepted: dict[int, None] = {}
 
     def check(self, address: str, name: LimitName | None, headers: Mapping[bytes, bytes]) -> None:
-        """Raises a problem where the address has failed too often."""
+        """Raise a problem if the address has too many failures."""
         if not self._failed or not self._most:
             return
         count = self._count(_group(address), name)
@@ -42,14 +42,14 @@ class FailedLogins:
         standings.add_rate(_POLICY, self._most / _MINUTE, self._most, self._most - count)
         raise Problem(
             RATE_LIMITED,
-            "there were too many failed authentications from this address",
-            remedy=f"use a valid key, and ask again in {max(1, round(wait + 0.5))} s",
+            "too many failed authentications from this address",
+            remedy=f"use a valid key, and retry in {max(1, round(wait + 0.5))} s",
             headers=standings.fields(wait),
         )
 
     def failed(self, address: str, name: LimitName | None, headers: Mapping[bytes, bytes] | None = None) -> None:
-        """A key, a session or a link from this address was not valid. A request with nothing in its headers has failed
-        without a look at anything: it does not count."""
+        """A key, a session or a link from this address was not valid. A request without credentials does not count: it
+        cost no lookup."""
         if not self._most or (headers is not None and _shown(headers) is None):
             return
         place = _group(address), name == "logins"
@@ -74,13 +74,13 @@ class FailedLogins:
 
 
 def _shown(headers: Mapping[bytes, bytes]) -> int | None:
-    """What stands for the key that came with a request; of the key itself nothing is kept."""
+    """A hash of the credentials of a request. The credentials themselves are not kept."""
     shown = headers.get(b"authorization") or headers.get(b"cookie")
     return None if shown is None else hash(shown)
 
 
 def _group(address: str) -> str:
-    """One client may have a whole network of IPv6 addresses."""
+    """The address, or the /64 network of an IPv6 address: one client can use all of it."""
     if ":" not in address:
         return address
     try:

@@ -1,4 +1,4 @@
-"""Graphs and parents as answers show them."""
+"""Graphs and parents as responses show them."""
 
 from collections import Counter
 from datetime import timedelta

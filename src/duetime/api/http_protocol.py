@@ -1,10 +1,11 @@
-"""HTTP/1.1 as uvicorn reads it, with bounds on what a client may send before it is known who it is.
+"""uvicorn's HTTP/1.1 protocol, with limits on what an unauthenticated client may send.
 
-uvicorn's parser takes headers of any number and length, and a connection that sends nothing stays open. Here the
-bytes of a message that are not its body are counted as they come in, whatever they are: a long request line, many
-headers, one endless header, chunk extensions, trailers.
+uvicorn's parser accepts headers of any number and length, and keeps a silent connection open. Here all bytes of a
+message except its body are counted as they arrive: a long request line, many headers, one endless header, chunk
+extensions, trailers.
 
-A request names its host exactly once, as RFC 9112 requires: of two, a proxy may go by one and the server by the other.
+A request must have exactly one Host header, as RFC 9112 requires: with two, a proxy could use one and the server the
+other.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class _Refusal(NamedTuple):
 
 
 _NOT_HTTP = _Refusal(400, "not HTTP", "The request is not HTTP.")
-_NO_HOST = _Refusal(400, "host", "The request names no Host, or more than one. Send the header Host once.")
+_NO_HOST = _Refusal(400, "host", "The request has no Host header, or more than one. Send exactly one.")
 _TOO_MUCH = _Refusal(431, "headers", "The request line and its headers are too long.")
 _TOO_LONG = _Refusal(431, "header bytes", _TOO_MUCH.text)
 
@@ -73,7 +74,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.handshake.over()
         self._admitted = self.table.admit(self)
         if not self._admitted:
-            self._answer(503, "There are too many connections. Ask again later.")
+            self._answer(503, "There are too many connections. Retry later.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._admitted:
@@ -95,7 +96,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        # A chunk in which a message begins is not counted: how much of it belongs to the one before is not known here.
+        # A chunk in which a message begins is not counted: it is not known how much of it belongs to the previous one.
         if not self._begun:
             self._framing += len(data) - (self._body - body)
         if self._framing > MAX_HEADER + _FRAMING * self._body:

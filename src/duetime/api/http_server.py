@@ -1,4 +1,4 @@
-"""The server inside a node: it listens from the start, serves until it is stopped, and keeps nobody waiting then."""
+"""The HTTP server inside a node. It listens from the start, and stops within seconds when it is asked to."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ from duetime.settings import Settings
 _KEEP_ALIVE = 75
 """Seconds for which a connection may be idle between two requests."""
 _LAST_WORDS = 5
-"""Seconds for requests under way, once the server was asked to stop."""
+"""Seconds for requests in progress when the server stops."""
 
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # signals are for the node
+        yield  # the node handles signals
 
 
 class HttpServer:
@@ -63,7 +63,7 @@ class HttpServer:
         )
         self._server = _Server(config)
         self._accepting: asyncio.Task[None] | None = None
-        # It tells of every start, request and malformed request; what matters is counted and logged by us.
+        # It logs every start, request and malformed request. duetime counts and logs what matters.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
     @property
@@ -75,7 +75,7 @@ class HttpServer:
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def login_link(self, key_id: UUID) -> str | None:
-        """A link that logs a browser in, once, as this key; None when the key cannot be used."""
+        """A link that logs a browser in once, as this key; None if the key is not usable."""
         made = await self._service.sessions.link(key_id)
         return None if made is None else f"{self.url}/login?token={made.token}"
 
@@ -97,7 +97,7 @@ class HttpServer:
             self._accepting.result()
 
     def _accepts_no_more(self, _: asyncio.Task[None]) -> None:
-        """A server that can no longer be reached ends, and says why."""
+        """End the server when it accepts no more connections."""
         self._server.should_exit = True
 
     def _secured(self, handshake: Handshake) -> BoundedProtocol:
@@ -124,12 +124,12 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, port), family=family, backlog=2048)
-        # Connections inherit it. An answer is written in two parts, and the second must not wait for the first.
+        # Connections inherit it. A response is written in two parts, and the second must not wait for an ACK.
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return found
     except OSError as error:
         raise InvalidInput(
             f"the server cannot listen on {host}:{port}: {error.strerror or error}",
             field="port",
-            remedy="set another one (DUETIME_PORT; 0 takes a free one), or stop what listens there",
+            remedy="set another port (DUETIME_PORT; 0 chooses a free one), or stop the process that uses it",
         ) from None

@@ -1,12 +1,12 @@
-"""Idempotency keys of requests, as headers have them. Every POST takes one.
+"""Idempotency keys in request headers. Every POST accepts one.
 
-Submissions, and what makes runs, keep their keys in the transaction of the effect (`repeats="by handler"`). Of the
-others, the answer is kept beside the effect: the key is taken before the handler begins, its answer is stored when it
-has ended, and a request that was refused is forgotten. Where a server dies in between, or the database's answer is
-lost, the key stays taken, and repeating says so instead of doing it again.
+Submissions, and requests that make runs, store their keys in the transaction of the effect (`repeats="by handler"`).
+For other requests, the response is stored beside the effect: the key is taken before the handler starts, the response
+is stored when it ends, and the key of a refused request is released. When a server dies in between, or the database's
+answer is lost, the key stays taken, and a repeated request gets an error instead of being executed again.
 
-Answers may hold secrets (the text of a new API key), so they are encrypted with what the caller has shown to be let
-in, which is stored nowhere: a copy of the database does not open them, and no other caller gets them.
+Responses can contain secrets (the text of a new API key). They are encrypted with a key derived from the caller's
+credentials, which are not stored: a copy of the database does not reveal them, and no other caller gets them.
 """
 
 import asyncio
@@ -41,17 +41,17 @@ _decoder = msgspec.msgpack.Decoder(_Answer)
 
 
 def keyed_by_header(call: Call, operation: str, *parts: object) -> KeyedRequest | None:
-    """The request with the key of its header, if it has one."""
+    """The keyed request, if the header has a key."""
     return keyed_request(call.header(HEADER), operation, *parts)
 
 
 def told_again(request: KeyedRequest | None) -> dict[str, str]:
-    """The header that says that this is the first answer again."""
+    """The header that marks a repeated response."""
     return {"idempotency-replayed": "true"} if request is not None and request.replayed else {}
 
 
 def keeps_answer(call: Call) -> bool:
-    """Whether the answer of this request is kept for its idempotency key."""
+    """Whether the response of this request is stored under its idempotency key."""
     if call.endpoint.method != "POST" or HEADER not in call.headers:
         return False
     check_key(call.header(HEADER), "idempotency_key")
@@ -59,7 +59,7 @@ def keeps_answer(call: Call) -> bool:
 
 
 async def answered_once(call: Call) -> Reply:
-    """What the handler answers; or what it has answered to the same request under the same key."""
+    """The handler's response, or its stored response to the same request with the same key."""
     asked = await asyncio.to_thread(_asked, call) if _is_large(call.body) else _asked(call)
     request = keyed_by_header(call, call.endpoint.name, str(call.who.key_id), sorted(call.path.items()), asked)
     assert request is not None
@@ -71,25 +71,25 @@ async def answered_once(call: Call) -> Reply:
     try:
         given = await call.endpoint.handler(call)
     except StoreUnavailable:
-        raise  # whether it was done is not known, so the key stays taken
+        raise  # it is not known whether it was done, so the key stays taken
     except Exception:
         await store.end_request(tenant_id, request, None)
         raise
     reply = given if isinstance(given, Reply) else Reply(given)
     content = _encoder.encode(reply.value) if reply.content is None else reply.content
     answer = _Answer(reply.status or call.endpoint.status, content, reply.media, dict(reply.headers))
-    if len(content) <= _LARGEST:  # a larger one stays taken: it is not done again, and not told again
+    if len(content) <= _LARGEST:  # the key of a larger one stays taken: a repeated request gets an error
         await store.end_request(tenant_id, request, _sealed(call, request, answer))
     return Reply(None, answer.status, answer.headers, content, answer.media)
 
 
 def _is_large(body: Any) -> bool:
-    """Whether to hash it would keep the event loop for milliseconds."""
+    """Whether hashing it would block the event loop for milliseconds."""
     return isinstance(body, bytes) and len(body) > _LARGEST
 
 
 def _asked(call: Call) -> str:
-    """The query and the body, as far as they make another request."""
+    """A digest of what makes two requests different: query, media type and body."""
     body: Any = call.body
     content = body if isinstance(body, bytes) else _encoder.encode(body)
     media = call.headers.get(b"content-type", JSON.encode()) if isinstance(body, bytes) else b""
@@ -115,7 +115,7 @@ def _opened(call: Call, request: KeyedRequest, kept: bytes) -> _Answer:
         plain = _cipher(call, request).decrypt(kept[:_NONCE], kept[_NONCE:], request.fingerprint)
     except InvalidTag:
         raise KeyReused(
-            f"the idempotency key {request.key!r} came from another caller before",
+            f"the idempotency key {request.key!r} was used by another caller",
             field="idempotency_key",
             remedy="use a new key for a new request",
         ) from None

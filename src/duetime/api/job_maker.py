@@ -1,4 +1,4 @@
-"""From a request to a job that can be stored: everything that can be refused is refused here."""
+"""From a request to a job that can be stored. Everything that can be refused is refused here."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ _MOST_KEPT = 1000
 
 
 def needs_the_day(request: JobRequest) -> bool:
-    """Whether its schedule can only be told from the day on which it is submitted."""
+    """Whether the schedule depends on the day of submission."""
     if request.when is None and request.run_in is None:
         return False
     return is_told_by_day({"when": request.when, "run_in": request.run_in, "tz": request.tz})
@@ -54,7 +54,7 @@ class JobMaker:
         self._resolved: dict[tuple[str | None, tuple[Any, ...]], Resolved] = {}
 
     def make(self, request: JobRequest, *, idempotency_key: str | None = None, job_id: UUID | None = None) -> NewJob:
-        """A job ready to be stored; what the request leaves out is as its task says."""
+        """Make a job. Options that the request omits come from its task."""
         task, args = self._what(request)
         body = json.encode(args, field="args", limit=self._max_payload)
         usual = self._defaults.get(task, NOTHING_SAID)
@@ -64,15 +64,15 @@ class JobMaker:
         job = resolved.job(self._tenant_id, task, body, job_id=job_id, idempotency_key=idempotency_key)
         if usual is NOTHING_SAID or job.idempotency_key is None:
             return job
-        # The same request stays the same after a deployment that changes the defaults of the task.
+        # A repeated request must match also after a deployment that changes the task's defaults.
         return msgspec.structs.replace(job, request_fingerprint=self.as_asked(request, job).fingerprint)
 
     def as_asked(self, request: JobRequest, job: NewJob) -> NewJob:
-        """A job without the defaults of its task: by this a request is recognised, whatever the task says then."""
+        """The job without the defaults of its task: the fingerprint of a request must not depend on them."""
         try:
             asked = self._resolve(None, NOTHING_GIVEN, _options(request))
         except InvalidInput:
-            return job  # its options make sense only beside those of the task, such as a rate for the task's rate_key
+            return job  # its options are valid only together with the task's, such as a rate for the task's rate_key
         made = asked.job(self._tenant_id, job.lane.task, job.args, job_id=job.id, idempotency_key=job.idempotency_key)
         return msgspec.structs.replace(made, fingerprint=asked.fingerprint(job.lane.task, job.args))
 
@@ -97,10 +97,10 @@ class JobMaker:
         if request.task is not None:
             raise InvalidInput("`task` and `target` exclude each other", field="task", remedy="give one of them")
         if request.payload_ref is not None:
-            raise InvalidInput("goes with a task", field="payload_ref", remedy="put the body into the target")
+            raise InvalidInput("requires a task", field="payload_ref", remedy="put the body in the target")
         return self._targets.make(request.target, request.callback_url, request.args)
 
 
 def read_defaults(body: TaskDefaults) -> Defaults:
-    """What a task says of its jobs, checked as what a job says."""
+    """The defaults of a task, checked like the options of a job."""
     return resolve(NOTHING_GIVEN, msgspec.structs.asdict(body), decoded=True).defaults

@@ -1,4 +1,4 @@
-"""Jobs and runs as answers show them, made from what the store reads back."""
+"""Jobs as responses show them."""
 
 from typing import Any, Literal
 
@@ -50,12 +50,12 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
 
 
 def schedule_view(schedule: Schedule, zone: str = "UTC") -> ScheduleView:
-    """A schedule as answers show it; one that has no zone of its own is told in the given one."""
+    """A schedule as responses show it. One without a time zone is described in the given one."""
     zone = getattr(schedule, "zone", zone)
     try:
         told = explain(schedule, zone)
     except (UnusableSchedule, InvalidInput, OSError) as error:
-        told = f"cannot be told: {error}"  # one row must not keep a whole list from being read
+        told = f"cannot be described: {error}"  # one row must not break a whole list
     view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), told, zone)
     if isinstance(schedule, Once):
         return view

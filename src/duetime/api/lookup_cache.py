@@ -1,4 +1,4 @@
-"""A small memory of what was looked up a moment ago."""
+"""A small cache of lookups, with a time to live."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ _TIMES = 20
 
 
 class Memory(Generic[K, V]):
-    """Remembers values for some seconds, and no more than so many of them."""
+    """Caches a limited number of values for some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -22,8 +22,8 @@ class Memory(Generic[K, V]):
         self._making: dict[K, asyncio.Task[V]] = {}
 
     def look(self, key: K) -> tuple[V] | None:
-        """What is remembered, as a tuple of one: it may be None. One look, because what is asked for twice may be
-        forgotten in between."""
+        """The cached value as a 1-tuple, because it can be None; None if there is none. One call: between two, the
+        entry could expire."""
         found = self._values.get(key)
         return (found[1],) if found is not None and found[0] > monotonic() else None
 
@@ -32,8 +32,8 @@ class Memory(Generic[K, V]):
         return None if found is None else found[0]
 
     async def share(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
-        """What is remembered, or what is made now: once for all who ask meanwhile. It is remembered for some twenty
-        times as long as it took, so that what is quickly made is never old."""
+        """The cached value, or a new one. Concurrent callers share one computation. A value is cached for twenty times
+        as long as it took to make, so that cheap values are never old."""
         found = self.look(key)
         if found is not None:
             return found[0]

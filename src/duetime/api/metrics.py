@@ -1,4 +1,4 @@
-"""What the server counts of itself: requests by endpoint and status. Nothing here names a tenant or a payload."""
+"""The metrics of the HTTP server: responses by endpoint and status. No label names a tenant or a payload."""
 
 from prometheus_client import Counter
 
@@ -12,19 +12,19 @@ class Metrics:
         self.registry = registry_of(meters)
         self._answers = Counter(
             "duetime_http_answers",
-            "Answers of the HTTP API.",
+            "Responses of the HTTP API.",
             ("endpoint", "status"),
             registry=self.registry,
         )
         self._refusals = Counter(
             "duetime_http_refused",
-            "Connections and requests that were refused before it was known who asks.",
+            "Connections and requests that were refused before authentication.",
             ("reason",),
             registry=self.registry,
         )
         self._limited = Counter(
             "duetime_http_limited",
-            "Requests that were refused because a tenant, a key or an address has used up its limit.",
+            "Requests that were refused because a tenant, a key or an address has reached a limit.",
             ("limit",),
             registry=self.registry,
         )

@@ -1,4 +1,4 @@
-"""The table as an OpenAPI 3.1 document: from the same entries and types that route, check and answer."""
+"""The table as an OpenAPI 3.1 document, from the same entries and types that the server uses."""
 
 import re
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ _IDS = {"job_id": "job", "run_id": "run", "worker_id": "wrk", "key_id": "key", "
 DESCRIPTION = """\
 Durable jobs for many tenants. Every request under /v1 carries an API key: `Authorization: Bearer dt_live_…`.
 A root key acts in the tenant that the header `Duetime-Tenant` names, or in `default`.
-Errors are RFC 9457 problems with a stable `code`. Requests refuse fields that they do not know;
-answers may gain fields."""
+Errors are RFC 9457 problems with a stable `code`. Requests with unknown fields are refused;
+responses may gain fields."""
 
 
 def make_document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def make_document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schema_of, components)
     for each in table:
         if each.query is not None:
-            components.pop(each.query.__name__, None)  # told by its parameters
+            components.pop(each.query.__name__, None)  # its fields are parameters
     return {
         "openapi": "3.1.0",
         "info": {
@@ -54,14 +54,14 @@ def make_document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]
 
 
 def _as_others_read_it(schema: Any) -> None:
-    """Say in plain JSON Schema what msgspec says in Python's own way, in place."""
+    """Replace what msgspec writes in Python's dialect with plain JSON Schema, in place."""
     if isinstance(schema, list):
         for each in schema:
             _as_others_read_it(each)
     elif isinstance(schema, dict):
         if isinstance(pattern := schema.get("pattern"), str):
             schema["pattern"] = re.sub(r"\\Z$", "$", pattern)
-        if schema.get("enum") == [True]:  # many generators know no enumeration of anything but texts and numbers
+        if schema.get("enum") == [True]:  # many generators support enumerations of strings and numbers only
             del schema["enum"]
             schema["type"] = "boolean"
         for each in schema.values():
@@ -69,7 +69,7 @@ def _as_others_read_it(schema: Any) -> None:
 
 
 def statuses(endpoint: Endpoint) -> list[int]:
-    """Every status of a problem that this endpoint may answer."""
+    """Every error status that this endpoint can return."""
     found = set(endpoint.problems)
     if endpoint.may is not None:
         found |= {401, 403, 404, 503}
@@ -106,7 +106,7 @@ def _operation(endpoint: Endpoint, schema_of: dict[Any, Any], components: dict[s
             "content": _contents(endpoint, schema),
         }
         if also := [media for media in endpoint.media if media not in operation["requestBody"]["content"]]:
-            operation["requestBody"]["description"] = f"Taken as {', '.join(also)} too."
+            operation["requestBody"]["description"] = f"Also accepted as {', '.join(also)}."
     operation["responses"] = _responses(endpoint, schema_of)
     return operation
 
@@ -135,7 +135,7 @@ def _query(endpoint: Endpoint, components: dict[str, Any]) -> list[dict[str, Any
 
 
 def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
-    # A parameter that is not given is left out: null is for JSON.
+    # A query parameter is omitted, never null.
     choices = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if choices:
         kept = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
@@ -162,7 +162,7 @@ def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _contents(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
-    """The body in the forms that generators know: as JSON, or as bytes; what else is taken is said in words."""
+    """The body as JSON or as bytes, which generators support; other media types are only described."""
     if endpoint.body is bytes:
         return {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     return {media: {"schema": schema} for media in endpoint.media if media in (JSON, "application/merge-patch+json")}

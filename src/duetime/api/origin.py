@@ -1,9 +1,9 @@
-"""Where a browser's request comes from: a page of another site may make a browser send our cookie, but cannot speak
-as this one.
+"""The origin of a browser's request. A page of another site can make a browser send the session cookie, so requests
+from other sites must be recognised.
 
-The browser says it in `Sec-Fetch-Site`, and what it says there holds. It says nothing to a server that it reaches over
-plain HTTP under a name that is not its own machine's; then the page's origin must name the host and port that were
-asked. A cookie is bound to its host, so a name that an attacker points here brings none.
+The browser sends `Sec-Fetch-Site`, which pages cannot set. It omits the header over plain HTTP to any host but its own
+machine. Then the page's `Origin` must name the requested host and port. A cookie is bound to its host, so a name that
+an attacker points to this server brings no cookie.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from duetime.api.problems import FORBIDDEN, Problem
 
 
 def is_own(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the browser vouches that the request comes from a page of this server."""
+    """Whether the browser asserts that the request comes from a page of this server."""
     site = headers.get(b"sec-fetch-site")
     return site == b"same-origin" if site is not None else _is_at_host(headers)
 
 
 def may_log_in(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether no other site is behind the request: a program that says nothing of it may, too, and so may who typed
-    the address."""
+    """Whether no other site caused the request. A program that sends no such header is accepted, and so is an address
+    that a user typed."""
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site in (b"same-origin", b"none")
@@ -31,6 +31,6 @@ def refusal(remedy: str) -> Problem:
 
 
 def _is_at_host(headers: Mapping[bytes, bytes]) -> bool:
-    # Not the scheme: a proxy may have taken the TLS off.
+    # Not the scheme: a proxy can terminate TLS.
     _, _, place = headers.get(b"origin", b"").lower().partition(b"://")
     return bool(place) and place == headers.get(b"host", b"").lower()

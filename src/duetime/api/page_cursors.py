@@ -1,12 +1,12 @@
-"""Cursors: where the next page of a list begins, as a text that only we can write.
+"""Cursors: signed positions in lists.
 
-A cursor is bound to its tenant, its list and its filter by a signature whose key all nodes share. One that was edited,
-or that belongs to another list, another filter or another tenant, is refused.
+A cursor is bound to its tenant, list and filter by a signature whose key all nodes share. A modified cursor, or one of
+another list, filter or tenant, is refused.
 
-Where a page begins is hidden under a mask that only holders of the key can make from the signature: a look that went
-over everybody's runs may have stopped at one of another tenant, whose id and moment are not for the caller to know.
+The position is masked with a key stream derived from the signature: a query over the runs of all tenants can stop at a
+run of another tenant, whose id and time must not be revealed.
 
-The places of a stream of events are hidden in the same way: they count the events of all tenants.
+Positions in the event stream are masked in the same way: they count the events of all tenants.
 """
 
 import os
@@ -35,14 +35,14 @@ class Cursors:
         self._secret: bytes | None = None
 
     async def read(self, given: str, listed: bytes) -> UUID:
-        """Where the page with this cursor begins. `listed` names the list (`name_list`)."""
+        """The position of a cursor of the list `listed` (see `name_list`)."""
         place = _shown(given, listed, await self._key())
         if place is None:
             raise _refused()
         return UUID(bytes=place)
 
     async def write(self, place: UUID, listed: bytes) -> str:
-        """The cursor of the page that begins there."""
+        """The cursor of a position."""
         return _hidden(place.bytes, listed, await self._key())
 
     async def of_events(self, tenant_id: int) -> "EventCursors":
@@ -56,19 +56,20 @@ class Cursors:
 
 
 class EventCursors:
-    """Places in the stream of events, as one tenant sees them."""
+    """Positions in the event stream, as one tenant sees them."""
 
     def __init__(self, tenant_id: int, key: bytes) -> None:
         self._about = _encoder.encode([tenant_id, "events"])
         self._key = key
 
     def write(self, mark: EventMark, *, fresh: bool = False) -> str:
-        """The same text for the same event; or (`fresh`) one that does not tell whether the place has changed."""
+        """The same text for the same event; with `fresh`, a text that does not reveal whether the position has
+        changed."""
         blur = os.urandom(_PLACE - _MARK) if fresh else bytes(_PLACE - _MARK)
         return _hidden(mark.to_bytes(_MARK, "big") + blur, self._about, self._key)
 
     def read(self, given: str) -> EventMark | None:
-        """None for a text that was not written for this tenant."""
+        """None if the text is not a cursor of this tenant."""
         place = _shown(given, self._about, self._key)
         return None if place is None else EventMark(int.from_bytes(place[:_MARK], "big"))
 
@@ -102,7 +103,7 @@ def _sign(place: bytes, about: bytes, key: bytes) -> bytes:
 
 
 def _masked(place: bytes, tag: bytes, key: bytes) -> bytes:
-    """A place hidden, or a hidden one shown."""
+    """Mask a position, or unmask a masked one."""
     mask = blake2b(tag, digest_size=_PLACE, key=key, person=b"duetime place").digest()
     return bytes(each ^ over for each, over in zip(place, mask, strict=True))
 
@@ -112,5 +113,5 @@ def _refused() -> Problem:
         INVALID_CURSOR,
         "is not a cursor of this list with this filter",
         field="cursor",
-        remedy="begin again without a cursor",
+        remedy="start again without a cursor",
     )

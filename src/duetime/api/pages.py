@@ -1,7 +1,7 @@
-"""The dashboard's pages and files, beside the API. They are open to everybody: they hold nothing but code.
+"""The dashboard's pages and files. They need no authentication: they contain only code.
 
-What a page may do is said here: load and ask from this server only, run no script and no style that stands in the page
-itself, be framed by nobody, and write no markup from text.
+The content security policy is here: a page may load and request from this server only, has no inline scripts and
+styles, cannot be framed, and makes no markup from text.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
-"""Where a request comes from: the address of the client, and whether a browser reaches this server over TLS.
+"""The client of a request: its address, and whether the browser reaches this server over TLS.
 
-Both are what the connection says, unless it comes from a proxy that the operator has named (`trusted_proxies`). Only
-then do `X-Forwarded-For` and `X-Forwarded-Proto` count: any other client can write into them what it likes.
+Both come from the connection, unless it comes from a trusted proxy (`trusted_proxies`). Only then are `X-Forwarded-For`
+and `X-Forwarded-Proto` used: any other client can put anything in them.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from duetime.settings import Settings
 
 
 class Front:
-    """What stands before this server, as the settings say."""
+    """The proxies and the public address of this server, from the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.proxies = settings.trusted_proxies
         public = urlsplit(settings.public_url or "")
         self.secure_host = _host(public.netloc.rpartition("@")[2].encode()) if public.scheme == "https" else b""
-        """The host of `public_url`, where that begins with https."""
+        """The host of `public_url`, if it begins with https."""
 
 
 class Peer:
-    """The other side of one request. Nothing is looked at before it is asked for: most keys work from everywhere."""
+    """The client of one request. Its address is computed when it is needed: most keys work from everywhere."""
 
     __slots__ = ("_front", "_scope")
 
@@ -35,7 +35,7 @@ class Peer:
 
     @property
     def address(self) -> Address | None:
-        """The client's address: of those that trusted proxies have added, the last that is not one of theirs."""
+        """The client's address: the last one that trusted proxies have added and that is not a proxy's."""
         found = self._connected
         if not self._is_proxied(found):
             return found
@@ -46,8 +46,7 @@ class Peer:
         return found
 
     def is_secure(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether TLS protects the whole way from the browser. A client that lies about its host harms its own cookie
-        alone."""
+        """Whether the browser uses TLS. A client that sends a wrong host affects only its own cookie."""
         if self._scope.get("scheme") == "https":
             return True
         if self._is_proxied(self._connected) and self._forwarded(b"x-forwarded-proto")[:1] == ["https"]:
@@ -63,7 +62,7 @@ class Peer:
         return bool(self._front.proxies) and is_inside(address, self._front.proxies)
 
     def _forwarded(self, name: bytes) -> list[str]:
-        """The parts of a header, of all its lines: a proxy may add a line of its own instead of adding to one."""
+        """The parts of a header, from all its lines: a proxy can add a line instead of extending one."""
         given = cast("list[tuple[bytes, bytes]]", self._scope["headers"])
         lines = b",".join(value for key, value in given if key == name)
         return [part.strip().lower() for part in lines.decode("latin-1").split(",") if part.strip()]

@@ -1,4 +1,4 @@
-"""Runs, attempts and dead letters as answers show them."""
+"""Runs, attempts and dead letters as responses show them."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -93,7 +93,7 @@ def _common(run: Run | RunItem) -> dict[str, Any]:
 
 
 def _last_start(run: Run | RunItem) -> datetime | None:
-    """When it started last, if that was not the first time."""
+    """When the last attempt started, if it was not the first."""
     return None if run.started_at == run.first_started_at else run.started_at
 
 

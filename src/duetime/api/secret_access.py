@@ -1,7 +1,7 @@
-"""Whether a caller's job may use the secrets that its target names.
+"""Whether a job may use the secrets that its target names.
 
-They must be there, the caller's role must be one that may name them, and the host that is called one that may receive
-them. The host is checked again when it is called.
+The secret must exist, the caller's role must be allowed to name it, and the called host must be allowed to receive it.
+The host is checked again at the call.
 """
 
 from duetime.api.caller import Caller
@@ -26,24 +26,24 @@ class KnownSecrets:
         self._known: Memory[int, dict[str, SecretBinding]] = Memory(_REMEMBERED)
 
     async def check(self, who: Caller, target: Target | None) -> None:
-        """Raises `InvalidInput` for a secret that the tenant does not have, or that this target may not use."""
+        """Raise `InvalidInput` for a secret that does not exist, or that this target may not use."""
         if target is None:
             return
         for field, name in named_secrets(target):
             place = self._place(target)
             bound = (self._known.get(who.tenant_id) or _NONE).get(name)
             if bound is None or not (bound.may_be_named_by(who.role) and may_receive(bound.hosts, place)):
-                bound = await self._look(who.tenant_id, name)  # it may be new, or another one by now
+                bound = await self._look(who.tenant_id, name)  # it may have been created or changed since
             if bound is None:
-                remedy = f"PUT /v1/secrets/{name}, or mend the name"
-                raise InvalidInput(f"there is no secret {name!r}", field=field, remedy=remedy)
+                remedy = f"PUT /v1/secrets/{name}, or correct the name"
+                raise InvalidInput(f"the secret {name!r} does not exist", field=field, remedy=remedy)
             if not bound.may_be_named_by(who.role):
-                remedy = f"a key with one of these roles may: {', '.join(bound.roles)}"
+                remedy = f"use a key with one of these roles: {', '.join(bound.roles)}"
                 raise InvalidInput(f"this key may not use the secret {name!r}", field=field, remedy=remedy)
             check_receives(name, bound.hosts, place, field)
 
     def changed(self) -> None:
-        """A secret was set or deleted here: jobs are checked by what it is now."""
+        """A secret was set or deleted on this server."""
         self._known.clear()
 
     async def _look(self, tenant_id: int, name: str) -> SecretBinding | None:

@@ -1,4 +1,4 @@
-"""What the handlers of a server share: the store, and everything that stands between it and the callers."""
+"""The state that handlers share: the store and the components in front of it."""
 
 import asyncio
 import contextlib
@@ -67,18 +67,18 @@ class Service:
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
         self.computing = ComputeThread()
         self.stopping = asyncio.Event()
-        """Set when the server is asked to stop: answers without an end come to one."""
+        """Set when the server is asked to stop: event streams end."""
 
     async def close(self) -> None:
-        """Write down what is left, and let go of everything but the store."""
+        """Write what is pending, and close everything but the store."""
         await self.events.close()
         self.computing.close()
-        with contextlib.suppress(StoreError):  # it is told to the log by whoever needed the store before us
+        with contextlib.suppress(StoreError):  # already logged by the loops that need the store
             await self.tick()
 
     async def tick(self) -> float:
-        """Write down what may be written together: submissions for the audit trail, which keys and sessions were used;
-        give back what is left of allowances."""
+        """Write what is collected for a second: submissions in the audit trail, the last use of keys and sessions.
+        Return unused tokens of rate limits."""
         await self.trail.flush()
         await self.limits.give_back()
         used = self.gate.used()

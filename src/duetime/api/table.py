@@ -1,4 +1,4 @@
-"""Every endpoint there is. Those that are asked most come first: routes are tried in this order."""
+"""Every endpoint. The most frequent ones come first: routes are tried in this order."""
 
 from duetime.api.endpoint import Endpoint
 from duetime.api.routes import (

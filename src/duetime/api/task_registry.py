@@ -1,7 +1,7 @@
-"""What is known of tasks: whether any worker has one, and what it says of its jobs.
+"""The tasks of a tenant: which ones live workers provide, and their defaults.
 
-A job for a task that nobody has is stored with a warning, or refused (a setting). The name that was probably meant is
-told, too; looking for it holds up everybody else on the event loop, so that it is done seldom, and never for long.
+A job for a task that no worker provides is stored with a warning, or refused (a setting). The warning suggests the most
+similar name. The search for it blocks the event loop, so it is limited.
 """
 
 import difflib
@@ -15,12 +15,12 @@ from duetime.settings import Settings
 from duetime.store.protocol.store import Store
 
 REMEMBERED = 2.0
-"""Seconds: a worker that starts, and what it tells, is known within that time."""
+"""Seconds within which the tasks and defaults of a new worker are known."""
 _MEANT_REMEMBERED = 60.0
 _MOST_MEANT = 10
-"""Of many names in one request, so many are looked at: who has misspelt more has most often misspelt one way."""
+"""Unknown names in one request for which a suggestion is searched."""
 _MOST_COMPARED = 100_000
-"""Characters of a name times those of all known ones: about 20 ms of work."""
+"""Characters of a name times those of all known names: about 20 ms of work."""
 
 
 class Tasks:
@@ -32,11 +32,11 @@ class Tasks:
         self._meant: Memory[tuple[int, str], str] = Memory(_MEANT_REMEMBERED)
 
     async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
-        """What to warn of. Raises `InvalidInput` where unknown tasks are refused."""
+        """The warnings for a task. Raises `InvalidInput` where unknown tasks are refused."""
         return (await self.check_all(tenant_id, [task]))[task]
 
     async def check_all(self, tenant_id: int, tasks: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """What to warn of, by task. Raises `InvalidInput` where unknown tasks are refused."""
+        """The warnings by task. Raises `InvalidInput` where unknown tasks are refused."""
         known = await self._names(tenant_id)
         warnings: dict[str, tuple[str, ...]] = {}
         unknown = 0
@@ -50,10 +50,12 @@ class Tasks:
 
     def _warning(self, task: str, meant: str | None) -> str:
         if self._refuse:
-            remedy = "start a worker that has it, or mend the name" if meant is None else f"did you mean {meant!r}?"
-            raise InvalidInput(f"no worker has the task {task!r}", field="task", remedy=remedy)
+            remedy = (
+                "start a worker that provides it, or correct the name" if meant is None else f"did you mean {meant!r}?"
+            )
+            raise InvalidInput(f"no worker provides the task {task!r}", field="task", remedy=remedy)
         asked = "" if meant is None else f"; did you mean {meant!r}?"
-        return f"no worker has the task {task!r} now: the job waits until one does{asked}"
+        return f"no worker provides the task {task!r} now: the job waits until one does{asked}"
 
     def _nearest(self, tenant_id: int, task: str, known: Collection[str]) -> str | None:
         meant = self._meant.get((tenant_id, task))
@@ -62,7 +64,7 @@ class Tasks:
         return meant or None
 
     async def has(self, tenant_id: int, task: str) -> bool:
-        """Whether a live worker has this task."""
+        """Whether a live worker provides this task."""
         return task in await self._names(tenant_id)
 
     async def _names(self, tenant_id: int) -> frozenset[str]:
@@ -73,13 +75,13 @@ class Tasks:
         return known
 
     async def defaults(self, tenant_id: int) -> Mapping[str, Defaults]:
-        """What tasks say of a tenant's jobs, by name."""
+        """The defaults of a tenant's tasks, by name."""
         known = self._defaults.get(tenant_id)
         return known if known is not None else self._defaults.put(tenant_id, await self._store.task_defaults(tenant_id))
 
 
 def _nearest(task: str, known: Collection[str]) -> str | None:
-    """The task that was probably meant: one of that name in some module, else one that is spelt much like it."""
+    """The most similar task: one with this name in another module, else one with a similar spelling."""
     close = sorted(name for name in known if name.endswith(f".{task}"))
     if not close and len(task) * sum(map(len, known)) <= _MOST_COMPARED:
         close = difflib.get_close_matches(task, sorted(known), n=1)

@@ -1,7 +1,8 @@
-"""Connections over TLS: they are in the table from the moment they are accepted, not from the end of their handshake.
+"""The TLS listener. A connection is in the table of connections from its acceptance, not from the end of its handshake.
 
-A connection that stalls in its handshake waits like one that sends no header: it has the same deadline, counts for its
-address, and makes room for a new one when the table is full. Event loops would keep it for a minute, and count nothing.
+A connection that stalls in its handshake is treated like one that sends no header: it has the same deadline, counts for
+its address, and can be replaced when the table is full. The event loop's own TLS server would keep it for a minute and
+not count it.
 """
 
 import asyncio
@@ -19,11 +20,11 @@ log = logging.getLogger("duetime.api")
 
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 0.5
-"""Seconds until the next connection is accepted, when the system has no room for one."""
+"""Seconds until the next accept, when the process has no free file descriptor."""
 
 
 class Handshake:
-    """A connection before it can send a request."""
+    """A connection in its handshake."""
 
     def __init__(self, connections: Connections, address: str) -> None:
         self.address = address
@@ -36,7 +37,7 @@ class Handshake:
         return self._is_waiting
 
     def over(self) -> None:
-        """Leave the table: the connection itself takes the place, or is gone."""
+        """Leave the table: the connection itself enters it, or is gone."""
         if self._is_waiting:
             self._is_waiting = False
             self._connections.leave(self)
@@ -55,7 +56,7 @@ class TlsListener:
         connections: Connections,
         make_protocol: Callable[[Handshake], asyncio.Protocol],
     ) -> None:
-        """`make_protocol` makes what speaks HTTP; it calls `over` once it has its transport."""
+        """`make_protocol` makes the HTTP protocol, which calls `over` once it has its transport."""
         self._listening = listening
         self._context = context
         self._connections = connections
@@ -78,7 +79,7 @@ class TlsListener:
                 continue
             handshake = Handshake(self._connections, str(address[0]))
             if not handshake.is_admitted:
-                connection.close()  # nothing can be said before the handshake
+                connection.close()  # no response is possible before the handshake
                 continue
             handshake.task = task = loop.create_task(self._shake_hands(connection, handshake))
             self._shaking.add(task)
@@ -94,7 +95,7 @@ class TlsListener:
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
             )
-        except OSError as error:  # `ssl.SSLError`, and whatever else ends a connection
+        except OSError as error:  # `ssl.SSLError`, and other ends of a connection
             log.debug("a TLS handshake with %s failed: %s", handshake.address, reason_of(error))
             if isinstance(error, ssl.SSLError):
                 self._connections.refuse("TLS handshake")

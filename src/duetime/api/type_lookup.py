@@ -1,7 +1,7 @@
-"""Looking into the types of requests, for what the decoder leaves to its caller: which values a field takes, and
-numbers such as 1.0 where a type wants an integer, which JSON Schema counts among the integers.
+"""Lookups in the types of requests: the allowed values of a field, and integers that are written as 1.0, which JSON
+Schema counts among the integers.
 
-Both are asked for only after a value was refused.
+They run only after a value was refused.
 """
 
 import re
@@ -13,12 +13,12 @@ from msgspec import inspect
 
 _PART = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 _MOST_VALUES = 2_000
-"""How many values are looked at: every one takes microseconds on the event loop."""
+"""How many values are visited: each takes microseconds on the event loop."""
 _BITS = 2.0**63
 
 
 def allowed_values(to: Any, place: str) -> tuple[str, ...]:
-    """The values that a field takes, where its type lists them; `place` is where it stands, as `retry.mode` or
+    """The allowed values of a field, if its type lists them. `place` is its path, such as `retry.mode` or
     `jobs[3].overlap`."""
     kinds = list(_plain(_info(to)))
     for match in _PART.finditer(place):
@@ -37,7 +37,7 @@ def allowed_values(to: Any, place: str) -> tuple[str, ...]:
 
 
 def with_integers(value: Any, to: Any) -> Any:
-    """The value, with integers instead of the floats that equal one, wherever its type wants an integer."""
+    """The value with integers in place of equal floats, wherever its type requires an integer."""
     return _Integers().of(value, _info(to))
 
 
@@ -47,7 +47,7 @@ def _info(to: Any) -> inspect.Type:
 
 
 def _plain(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """The kinds that a type may be."""
+    """The alternatives of a type."""
     if isinstance(kind, inspect.Metadata):
         yield from _plain(kind.type)
     elif isinstance(kind, inspect.UnionType):
@@ -58,7 +58,7 @@ def _plain(kind: inspect.Type) -> Iterator[inspect.Type]:
 
 
 def _inside(kind: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
-    """What stands in a field of this kind, or (None) among its items."""
+    """The type of a field of this kind, or (None) of its items."""
     match kind:
         case inspect.StructType():
             for field in kind.fields:
@@ -74,7 +74,7 @@ class _Integers:
     def __init__(self) -> None:
         self._left = _MOST_VALUES
         self._kinds: dict[int, list[inspect.Type]] = {}
-        """What each type may be, by its identity: the type of a list's items is asked for with every item."""
+        """The alternatives of each type, by its identity: they are needed for every item of a list."""
 
     def of(self, value: Any, kind: inspect.Type) -> Any:
         self._left -= 1

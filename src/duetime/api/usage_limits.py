@@ -1,9 +1,9 @@
-"""How much of the service a tenant and a key may use: the table of limits, and what is counted against them.
+"""Rate limits: how much of the service a tenant and a key may use.
 
-Which limit an endpoint counts against is said in one place (`limit_of`). What a tenant may submit is exact across all
-servers: tokens are leased from the store (`engine/token_leases.py`). Everything else is counted by each server alone,
-since it protects that server. A key may use a part of what its tenant may. A root key belongs to no tenant: it has an
-allowance of its own, so that a tenant which has used up its own does not lock its operator out.
+`limit_of` says which limit an endpoint counts against. Submissions are limited exactly across all servers: tokens are
+leased from the store (`engine/token_leases.py`). Each server counts everything else for itself, because those limits
+protect the server. A key may use a part of its tenant's limit. A root key belongs to no tenant and has its own limits,
+so that a tenant at its limit does not lock its operator out.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,20 +26,20 @@ from duetime.store.protocol.service import Allowances
 LimitName = Literal["reads", "changes", "work", "submissions", "streams", "polls", "logins"]
 
 BURST = 2.0
-"""Seconds' worth that may be used at once."""
+"""Seconds of the rate that may be used at once."""
 _MOST = 10_000
-"""Tenants and keys that are counted; those that came first are forgotten first, and begin anew."""
+"""Tenants and keys that are counted. The oldest are forgotten first, and start again."""
 _NOW_AND_THEN = 1.0
-"""Seconds: about when one of those that are open at once may have ended."""
+"""Seconds to wait for one of the open requests to end."""
 
 
 class Limit(NamedTuple):
     words: str
-    """What it counts, in a refusal."""
+    """What it counts, for error messages."""
     setting: str | None = None
-    """How much a tenant may use of it on one server; None: it is not a setting."""
+    """The setting with the limit of a tenant on one server; None: it is not a setting."""
     at_once: bool = False
-    """It counts what is open, not what comes in."""
+    """It limits open requests, not a rate."""
 
 
 LIMITS: dict[LimitName, Limit] = {
@@ -64,7 +64,7 @@ _BY_ACTION: dict[Action, LimitName] = {Action.READ: "reads", Action.READ_AUDIT: 
 
 
 def limit_of(endpoint: Endpoint) -> LimitName | None:
-    """What a request counts against; None for what is open to everybody."""
+    """The limit that a request counts against; None for endpoints that need no key."""
     if endpoint.name in _BY_NAME:
         return _BY_NAME[endpoint.name]
     if endpoint.may is None:
@@ -73,7 +73,7 @@ def limit_of(endpoint: Endpoint) -> LimitName | None:
 
 
 class _Allowance(NamedTuple):
-    """How much a tenant or a key may use of something."""
+    """The limit of a tenant or a key."""
 
     holder: Literal["tenant", "key"]
     id: int | UUID
@@ -98,7 +98,7 @@ class Limits:
         self.give_back = self._leases.give_back
 
     def spend(self, name: LimitName, who: Caller) -> dict[str, str]:
-        """Count a request; returns the headers that tell of the limit. Raises a problem when it is used up."""
+        """Count a request. Returns the headers with the state of the limit; raises a problem if it is reached."""
         now = monotonic()
         standings = Standings()
         spent: list[_Bucket] = []
@@ -118,7 +118,7 @@ class Limits:
 
     @contextmanager
     def opened(self, name: LimitName, who: Caller) -> Iterator[dict[str, str]]:
-        """Count a request for as long as the block lasts; as `spend` otherwise."""
+        """Like `spend`, for a request that counts as long as the block lasts."""
         standings = Standings()
         held: list[tuple[str, int | UUID]] = []
         for holder, holder_id, most in self._allowances(name, who):
@@ -140,7 +140,7 @@ class Limits:
                     del self._open[place]
 
     async def submit(self, tenant: Tenant, who: Caller, count: int) -> dict[str, str]:
-        """Count so many jobs, exactly, whichever servers the others come to; as `spend` otherwise."""
+        """Like `spend`, for a number of jobs, counted exactly across all servers."""
         most = tenant.limits.submissions_per_second
         if most is None:
             return {}
@@ -150,7 +150,7 @@ class Limits:
         parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(who.key_id, share / 100), (None, 1.0)]
         for key_id, part in parts:
             rate = most * part
-            # What nodes hold of it comes on top.
+            # Tokens that nodes hold come on top.
             bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - HELD)))
             holder = "tenant" if key_id is None else "key"
             left, wait = await self._leases.take(bucket, count)
@@ -187,7 +187,7 @@ class Limits:
     def _refusal(self, name: LimitName, told: str, standings: Standings, wait: float) -> Problem:
         self._on_refusal(name)
         headers = standings.fields(wait)
-        remedy = f"ask again in {headers['retry-after']} s"
+        remedy = f"retry in {headers['retry-after']} s"
         if name == "submissions":
             remedy += ", or ask the operator for a higher limit"
         return Problem(RATE_LIMITED, told, remedy=remedy, headers=headers)

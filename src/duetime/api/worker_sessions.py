@@ -1,8 +1,8 @@
-"""Worker sessions: what a remote worker shows besides its key, on every request after its registration.
+"""Worker sessions: the token that a remote worker sends besides its key, on every request after its registration.
 
-A registration opens a session and returns its token, a random number of 256 bits; the store keeps the hash. A session
-belongs to the key that opened it, so it ends with that key, and it has the queues that the key allowed. Keys of the
-same tenant, even keys for the same queues, cannot act in it: knowing a worker's id is of no use.
+A registration opens a session and returns its token, a random number of 256 bits. The store keeps the hash. A session
+belongs to the key that opened it: it ends with that key, and has the queues that the key allows. Other keys of the same
+tenant, even for the same queues, cannot use it. Knowing the id of a worker is not enough.
 """
 
 import secrets
@@ -19,21 +19,21 @@ _NAME = TOKEN_HEADER.lower().encode()
 
 
 def new_token() -> tuple[str, bytes]:
-    """The token of a new session, and its hash."""
+    """The token of a new session and its hash."""
     token = _PREFIX + secrets.token_urlsafe(32)
     return token, hash_of(token)
 
 
 async def by_session(call: Call) -> None:
-    """Admit a request of a worker's session, before its body is read. To wrong tokens and foreign keys the worker is a
-    missing one."""
+    """Authenticate a request of a worker's session, before its body is read. A wrong token or another key gets the same
+    answer as a worker that does not exist."""
     token = call.header(_NAME)
     if not token:
         raise Problem(
             UNAUTHENTICATED,
-            "the request carries no token of a worker's session",
+            "the request has no token of a worker session",
             field=TOKEN_HEADER,
-            remedy="send the token that the registration answered; register anew when it was lost",
+            remedy="send the token from the registration; register again if it was lost",
             headers={"www-authenticate": 'Bearer realm="duetime"'},
         )
     worker_id = call.identity("wrk", "worker_id")
@@ -41,7 +41,7 @@ async def by_session(call: Call) -> None:
 
 
 def session_of(call: Call) -> Worker:
-    """The worker whose session was admitted."""
+    """The worker of the authenticated session."""
     worker: Worker = call.admitted
     return worker
 
@@ -51,4 +51,4 @@ SESSION: dict[str, Any] = {
     "headers": {TOKEN_HEADER: "The token of the worker's session, from its registration."},
     "required_headers": (TOKEN_HEADER,),
 }
-"""What every endpoint of a session has in the table."""
+"""What every endpoint of a session has in common."""

@@ -1,4 +1,4 @@
-"""The client of the HTTP API: `AsyncClient`, and `Client` for code that is not async."""
+"""The client of the HTTP API: `AsyncClient`, and the blocking `Client`."""
 
 from duetime.client.blocking_client import Client
 from duetime.client.client import AsyncClient

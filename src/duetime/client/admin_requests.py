@@ -1,4 +1,4 @@
-"""The requests of operators, and those of workers: tenants, keys, the audit log, the worker protocol, health."""
+"""Requests of operators and workers: tenants, keys, sessions, the audit log, the worker protocol, health."""
 
 from typing import Any
 
@@ -50,22 +50,22 @@ def list_tenants(*, page_size: int | None = None, cursor: str | None = None) -> 
 
 
 def create_tenant(name: str, **fields: Any) -> Ask[TenantView]:
-    """Add a tenant: `tier`, `weight`, `limits`, `encrypt_args`."""
+    """Create a tenant: `tier`, `weight`, `limits`, `encrypt_args`."""
     return Ask("POST", "/v1/admin/tenants", TenantView, body=job_fields(name=name, **fields), repeatable=False)
 
 
 def get_tenant(tenant: str) -> Ask[TenantView]:
-    """One tenant."""
+    """Read a tenant."""
     return Ask("GET", path("/v1/admin/tenants/{}", tenant), TenantView)
 
 
 def change_tenant(tenant: str, **fields: Any) -> Ask[TenantView]:
-    """Change what is given: `name`, `state`, `tier`, `weight`, `limits`, `encrypt_args`."""
+    """Change the given fields: `name`, `state`, `tier`, `weight`, `limits`, `encrypt_args`."""
     return Ask("PATCH", path("/v1/admin/tenants/{}", tenant), TenantView, body=job_fields(**fields))
 
 
 def list_keys(*, root: bool = False, page_size: int | None = None, cursor: str | None = None) -> Ask[KeyPage]:
-    """A page of keys, oldest first; without their text, which nobody knows."""
+    """A page of keys, oldest first. Their texts are not stored."""
     return Ask("GET", "/v1/admin/keys", KeyPage, given(root=root or None, page_size=page_size, cursor=cursor))
 
 
@@ -77,9 +77,9 @@ def create_key(
     expires_at: Moment | None = None,
     networks: tuple[str, ...] | None = None,
 ) -> Ask[KeyCreated]:
-    """Create a key. Its text is in the answer, and never shown again.
+    """Create a key. Its text is in the response, and never shown again.
 
-    It expires at a moment, at `"never"`, or after the server's `key_lifetime`; it works from `networks` only.
+    It expires at a given time, `"never"`, or after the server's `key_lifetime`. It works from `networks` only.
     """
     body = job_fields(
         role=role, name=name, queues=list(queues) or None, expires_at=expires_at, networks=_listed(networks)
@@ -96,36 +96,36 @@ def rotate_key(
     networks: tuple[str, ...] | None = None,
     root: bool = False,
 ) -> Ask[KeyCreated]:
-    """Make a key that takes the place of another, which goes on working for `overlap`."""
+    """Create a key that replaces another. The old key works for `overlap` longer."""
     body = job_fields(overlap=overlap, name=name, expires_at=expires_at, networks=_listed(networks))
     target = path("/v1/admin/keys/{}/rotate", key_id)
     return Ask("POST", target, KeyCreated, given(root=root or None), body, repeatable=False)
 
 
 def revoke_key(key_id: str, *, root: bool = False) -> Ask[KeyView]:
-    """It cannot be used any more."""
+    """Revoke a key."""
     return Ask("POST", path("/v1/admin/keys/{}/revoke", key_id), KeyView, given(root=root or None))
 
 
 def list_sessions(
     *, of: str | None = None, page_size: int | None = None, cursor: str | None = None
 ) -> Ask[SessionPage]:
-    """A page of browsers' sessions, newest first: of this `key`, of all keys of the `tenant`, or of `all` tenants."""
+    """A page of browser sessions, newest first: of this `key`, of all keys of the `tenant`, or of `all` tenants."""
     return Ask("GET", "/v1/sessions", SessionPage, given(of=of, page_size=page_size, cursor=cursor))
 
 
 def revoke_session(session_id: str) -> Ask[SessionView]:
-    """End a session of a browser."""
+    """Revoke a browser session."""
     return Ask("POST", path("/v1/sessions/{}/revoke", session_id), SessionView, repeatable=False)
 
 
 def create_login_link() -> Ask[LoginLink]:
-    """A link that logs a browser in once, as the key of this client."""
+    """Create a link that logs a browser in once, with the key of this client."""
     return Ask("POST", "/v1/login-links", LoginLink, repeatable=False)
 
 
 def list_audit(*, all: bool = False, page_size: int | None = None, cursor: str | None = None) -> Ask[AuditPage]:
-    """A page of who did what to which object, newest first."""
+    """A page of the audit log, newest first."""
     return Ask("GET", "/v1/audit", AuditPage, given(all=all or None, page_size=page_size, cursor=cursor))
 
 
@@ -137,12 +137,12 @@ def _listed(networks: tuple[str, ...] | None) -> list[str] | None:
 
 
 def register_worker(registration: Registration) -> Ask[Registered]:
-    """Begin to work: a lease, under a fresh id."""
+    """Register a worker: it gets an id and a lease."""
     return Ask("POST", "/v1/workers", Registered, body=registration, repeatable=False)
 
 
 def claim_runs(worker_id: str, token: str, request: ClaimRequest) -> Ask[Dealt]:
-    """Wait for runs; asking again with the same number gives the same ones."""
+    """Claim runs. A repeated claim with the same number returns the same runs."""
     target = path("/v1/workers/{}/claim", worker_id)
     return Ask("POST", target, Dealt, body=request, headers=_session(token), patience=request.wait + _SLACK)
 
@@ -158,22 +158,22 @@ def complete_runs(worker_id: str, token: str, reports: Reports) -> Ask[Refusals]
 
 
 def note_progress(worker_id: str, token: str, notes: Notes) -> Ask[Refusals]:
-    """Say how far running attempts are."""
+    """Report the progress of running attempts."""
     return Ask("POST", path("/v1/workers/{}/note", worker_id), Refusals, body=notes, headers=_session(token))
 
 
 def hand_back_runs(worker_id: str, token: str, runs: HandBack) -> Ask[HandedBack]:
-    """Give runs back as if they had not been claimed."""
+    """Release runs as if they had not been claimed."""
     return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs, headers=_session(token))
 
 
 def compare_runs(worker_id: str, token: str, held: Compare) -> Ask[Unaccounted]:
-    """Which other runs the server has under claims of this worker."""
+    """The other runs that the server has under claims of this worker."""
     return Ask("POST", path("/v1/workers/{}/compare", worker_id), Unaccounted, body=held, headers=_session(token))
 
 
 def get_held_parents(worker_id: str, token: str, request: AskParents) -> Ask[Parents]:
-    """What a run depended on that this worker holds."""
+    """The parents of a run that this worker holds."""
     return Ask("POST", path("/v1/workers/{}/parents", worker_id), Parents, body=request, headers=_session(token))
 
 
@@ -188,7 +188,7 @@ def get_held_payload(worker_id: str, token: str, payload_ref: str) -> Ask[bytes]
 
 
 def _session(token: str) -> dict[str, str]:
-    """The header that every request of a worker's session carries."""
+    """The header of every request of a worker session."""
     return {TOKEN_HEADER: token}
 
 
@@ -196,31 +196,31 @@ def _session(token: str) -> dict[str, str]:
 
 
 def livez() -> Ask[Health]:
-    """Whether the server answers."""
+    """Whether the server responds."""
     return Ask("GET", "/livez", Health, repeatable=False)
 
 
 def readyz() -> Ask[Health]:
-    """Whether it can do its work."""
+    """Whether the server is ready."""
     return Ask("GET", "/readyz", Health, repeatable=False)
 
 
 def metrics() -> Ask[bytes]:
-    """Its figures, as Prometheus reads them."""
+    """The metrics of the server, for Prometheus."""
     return Ask("GET", "/metrics", bytes)
 
 
 def openapi() -> Ask[dict[str, Any]]:
-    """The document of the API."""
+    """The OpenAPI document."""
     return Ask("GET", "/openapi.json", dict[str, Any])
 
 
 def get_encryption() -> Ask[EncryptionView]:
-    """How far the last re-encryption has come, and which keys can be retired."""
+    """The progress of the last re-encryption, and which keys can be retired."""
     return Ask("GET", "/v1/admin/encryption", EncryptionView)
 
 
 def re_encrypt(*, restart: bool = False, fresh_data_key: bool = False) -> Ask[EncryptionView]:
-    """Encrypt a part of what is encrypted with other keys with the current one; repeat until it is `done`."""
+    """Re-encrypt a part of the data with the current key. Repeat until `done`."""
     body = {"restart": restart, "fresh_data_key": fresh_data_key}
     return Ask("POST", "/v1/admin/encryption/re-encrypt", EncryptionView, body=body)

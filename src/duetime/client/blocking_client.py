@@ -1,4 +1,4 @@
-"""`Client`: the same for code that is not async. One event loop on one background thread serves all callers."""
+"""`Client`: the blocking client. One event loop on a background thread serves all calling threads."""
 
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, TypeVar
@@ -36,11 +36,11 @@ class Client(Endpoints, BlockingSender):
         return self._client.url
 
     def send(self, ask: Ask[T]) -> T:
-        """Send a request, and read its answer."""
+        """Send a request and decode its response."""
         return self._run(self._client.send(ask))
 
     def walk(self, ask: Ask[PageOf[T]]) -> Iterator[T]:
-        """Go through all pages of a list."""
+        """Iterate over all pages of a list."""
         while True:
             page = self.send(ask)
             yield from page.items
@@ -49,8 +49,8 @@ class Client(Endpoints, BlockingSender):
             ask = next_page(ask, page.next_cursor)
 
     def close(self) -> None:
-        """Close the connections and end the background thread; the next call starts them again. Threads that wait for
-        an answer get `Closed`."""
+        """Close the connections and end the background thread. The next call starts them again. Threads that wait for a
+        response get `Closed`."""
         self._background.close()
 
     def __enter__(self) -> "Client":
@@ -60,12 +60,12 @@ class Client(Endpoints, BlockingSender):
         self.close()
 
     def wait(self, job_id: str, timeout: Length | None = None) -> RunView:
-        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
+        """Wait until the newest run of a job has ended. Raises `TimeoutError`."""
         return self._run(self._client.wait(job_id, timeout))
 
     def watch_events(self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT) -> Iterator[Change]:
-        """What changes, as it changes. When the connection breaks, or says nothing for `patience` seconds, it goes on
-        after the last event that was seen."""
+        """Stream events. When the connection breaks, or is silent for `patience` seconds, the stream reconnects and
+        continues after the last event."""
         events = self._client.watch_events(last_event_id, patience=patience)
         while True:
             yield self._run(_next(events))
@@ -77,5 +77,5 @@ class Client(Endpoints, BlockingSender):
 async def _next(events: AsyncIterator[Change]) -> Change:
     try:
         return await anext(events)
-    except StopAsyncIteration:  # it has no other end
-        raise Closed("the client was closed, and this watching with it", remedy="watch anew") from None
+    except StopAsyncIteration:  # the stream ends only here
+        raise Closed("the client was closed while it streamed events", remedy="watch anew") from None

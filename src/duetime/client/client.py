@@ -5,8 +5,8 @@
         async for job in client.jobs(task="send_report"):
             print(job.job_id, job.status)
 
-Requests are tried again when the server is away or asks for it, wherever that is safe. Errors are duetime's own.
-Without an address the client finds the `duetime up` of this folder.
+Requests are retried when the server is unavailable or asks for it, where that is safe. Errors are duetime's own.
+Without an address, the client finds the `duetime up` of this folder.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ class AsyncClient(Endpoints, AsyncSender):
         tries: int = 5,
         tls: ClientTls | None = None,
     ) -> None:
-        """`tenant` is for a root key, which acts in the tenant `default` otherwise. `tries`: how often a request is
-        sent, at most, when it can be repeated safely. `tls`: another CA than the system's, and a client certificate."""
+        """`tenant` is for a root key, which otherwise acts in the tenant `default`. `tries`: how often a request is
+        sent at most, if it is safe to repeat. `tls`: a CA other than the system's, and a client certificate."""
         if url is None:
             settings = load(None, os.environ, {})
             found, kept = find_server(settings)
@@ -59,7 +59,7 @@ class AsyncClient(Endpoints, AsyncSender):
         return self._transport.url
 
     async def send(self, ask: Ask[T]) -> T:
-        """Send a request, and read its answer."""
+        """Send a request and decode its response."""
         response = await self._transport.request(
             ask.method,
             ask.path,
@@ -72,7 +72,7 @@ class AsyncClient(Endpoints, AsyncSender):
         return decode(response.body, ask.answer)
 
     async def walk(self, ask: Ask[PageOf[T]]) -> AsyncIterator[T]:
-        """Go through all pages of a list."""
+        """Iterate over all pages of a list."""
         while True:
             page = await self.send(ask)
             for item in page.items:
@@ -91,8 +91,8 @@ class AsyncClient(Endpoints, AsyncSender):
         await self.close()
 
     async def wait(self, job_id: str, timeout: Length | None = None) -> RunView:
-        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
-        when the job is over and never had one."""
+        """Wait until the newest run of a job has ended. Raises `TimeoutError`, and `Conflict` if the job has ended
+        without a run."""
         seconds = None if timeout is None else read_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = _FIRST_LOOK
@@ -113,8 +113,8 @@ class AsyncClient(Endpoints, AsyncSender):
     async def watch_events(
         self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT
     ) -> AsyncIterator[Change]:
-        """What changes, as it changes. When the connection breaks, or says nothing for `patience` seconds, it goes on
-        after the last event that was seen."""
+        """Stream events. When the connection breaks, or is silent for `patience` seconds, the stream reconnects and
+        continues after the last event."""
         last = last_event_id
         pause = _FIRST_LOOK
         while True:

@@ -1,7 +1,7 @@
-"""Every endpoint once, for both clients: a request that is sent and answered, or a list that is gone through.
+"""Every endpoint once, for both clients: a request with a response, or a list with pages.
 
-What a method gives depends on whom it is asked of: the async client's gives something to await, the blocking one's the
-answer itself. mypy knows which, for a descriptor may say so.
+A method of the async client returns an awaitable, a method of the blocking client the response itself. The descriptors
+tell mypy which.
 """
 
 import functools
@@ -41,7 +41,7 @@ class BlockingSender(ABC):
 
 
 class Sent(Generic[P, T]):
-    """A method that sends what `build` makes."""
+    """A method that sends the request that `build` makes."""
 
     def __init__(self, build: Callable[P, Ask[T]]) -> None:
         self._build = build
@@ -61,7 +61,7 @@ class Sent(Generic[P, T]):
 
 
 class Paged(Generic[P, T]):
-    """A method that goes through all pages of what `build` asks for."""
+    """A method that iterates over all pages of the list that `build` requests."""
 
     def __init__(self, build: Callable[P, Ask[PageOf[T]]]) -> None:
         self._build = build

@@ -1,4 +1,4 @@
-"""Server-sent events, from the lines of an answer without an end."""
+"""Server-sent events, from the lines of a response."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -14,12 +14,11 @@ class Change(msgspec.Struct, frozen=True):
     job_ids: tuple[str, ...] = ()
     run_ids: tuple[str, ...] = ()
     id: str = ""
-    """Its place in the stream: give it back to go on after it."""
+    """Its position in the stream: a new stream can start after it."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A place in the stream up to which nothing was missed, told without an event; or (empty) only that somebody is
-    there."""
+    """A position without an event: nothing before it was missed. Empty: a sign of life only."""
 
     id: str
 
@@ -28,7 +27,7 @@ _decoder = msgspec.json.Decoder(Change)
 
 
 async def changes(lines: AsyncIterator[bytes]) -> AsyncIterator[Change | Place]:
-    """The events that the lines tell of, and the places; comments and everything else are passed over."""
+    """The events and positions in the lines. Comments and other lines are ignored."""
     mark, data = "", b""
     async for line in lines:
         name, _, value = line.rstrip(b"\r\n").partition(b":")

@@ -1,4 +1,4 @@
-"""What may be asked for people who look: figures, what is to come, and who one is."""
+"""Requests for statistics, future fires and the current caller."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from duetime.wire.figures import Fires, Me, RecentRuns, Stats
 
 
 def get_stats(*, window: Length | None = None) -> Ask[Stats]:
-    """How the tenant stands, and what happened in the window before now."""
+    """The state of the tenant, and its activity in the last `window`."""
     return Ask("GET", "/v1/stats", Stats, given(window=window))
 
 
 def list_fires(*, start: Moment | None = None, end: Moment | None = None, step: Length | None = None) -> Ask[Fires]:
-    """How many runs are due when, by queue, of those that are still to come."""
+    """The number of future runs by queue and time."""
     return Ask("GET", "/v1/fires", Fires, given(start=start, end=end, step=step))
 
 
@@ -22,5 +22,5 @@ def list_recent_runs(job_ids: Iterable[str], *, count: int | None = None) -> Ask
 
 
 def get_me() -> Ask[Me]:
-    """Who the key belongs to, and what it may do."""
+    """The key of this client, its tenant and its permissions."""
     return Ask("GET", "/v1/me", Me)

@@ -1,4 +1,4 @@
-"""What may be asked about graphs and what runs depended on."""
+"""Requests for graphs and the parents of runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,20 +24,20 @@ def list_graphs(*, page_size: int | None = None, cursor: str | None = None) -> A
 
 
 def get_graph(graph_id: str) -> Ask[GraphView]:
-    """A graph with its nodes as they stand."""
+    """A graph with the states of its nodes."""
     return Ask("GET", path("/v1/graphs/{}", graph_id), GraphView)
 
 
 def cancel_graph(graph_id: str) -> Ask[GraphView]:
-    """End what waits, and ask what runs to stop."""
+    """Cancel the waiting nodes, and ask the running ones to stop."""
     return Ask("POST", path("/v1/graphs/{}/cancel", graph_id), GraphView)
 
 
 def rerun_graph(graph_id: str) -> Ask[GraphView]:
-    """Run again what did not succeed, and all that depends on it."""
+    """Run the nodes again that did not succeed, and all nodes that depend on them."""
     return Ask("POST", path("/v1/graphs/{}/rerun", graph_id), GraphView, repeatable=False)
 
 
 def list_parents(run_id: str, *, page_size: int | None = None, cursor: str | None = None) -> Ask[ParentPage]:
-    """A page of what a run depended on, with the results."""
+    """A page of the parents of a run, with their results."""
     return Ask("GET", path("/v1/runs/{}/parents", run_id), ParentPage, given(page_size=page_size, cursor=cursor))

@@ -1,4 +1,4 @@
-"""What is asked about subscriptions and alerts."""
+"""Requests for subscriptions and alert rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from duetime.wire.notifications import AlertList, AlertView, FigureName, Subscri
 
 
 def list_subscriptions() -> Ask[SubscriptionList]:
-    """What is told to whom."""
+    """The subscriptions."""
     return Ask("GET", "/v1/subscriptions", SubscriptionList)
 
 
@@ -24,7 +24,7 @@ def put_subscription(
     late_after: float = 60.0,
     paused: bool = False,
 ) -> Ask[SubscriptionView]:
-    """Set what is told under a name. `to` is `{"type": "webhook", "url": …}`, `{"type": "slack", "url": …}` or
+    """Create or replace a subscription. `to` is `{"type": "webhook", "url": …}`, `{"type": "slack", "url": …}` or
     `{"type": "email", "address": …}`."""
     body: dict[str, Any] = {
         "to": dict(to),
@@ -39,12 +39,12 @@ def put_subscription(
 
 
 def delete_subscription(subscription: str) -> Ask[Deleted]:
-    """Tell it no more."""
+    """Delete a subscription."""
     return Ask("DELETE", path("/v1/subscriptions/{}", subscription), Deleted, repeatable=False)
 
 
 def list_alerts() -> Ask[AlertList]:
-    """The alert rules, and how they stand."""
+    """The alert rules and their states."""
     return Ask("GET", "/v1/alerts", AlertList)
 
 
@@ -57,7 +57,7 @@ def put_alert(
     for_seconds: float = 0.0,
     queue: str | None = None,
 ) -> Ask[AlertView]:
-    """Set an alert rule."""
+    """Create or replace an alert rule."""
     body = {
         "figure": figure,
         "threshold": threshold,
@@ -69,5 +69,5 @@ def put_alert(
 
 
 def delete_alert(alert: str) -> Ask[Deleted]:
-    """Remove an alert rule."""
+    """Delete an alert rule."""
     return Ask("DELETE", path("/v1/alerts/{}", alert), Deleted, repeatable=False)

@@ -1,4 +1,4 @@
-"""What may be asked about runs, dead letters, schedules, queues, workers and payloads."""
+"""Requests for runs, dead letters, schedules, calendars, queues, workers and payloads."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -57,13 +57,13 @@ def get_run(run_id: str) -> Ask[RunView]:
 
 
 def cancel_run(run_id: str) -> Ask[RunView]:
-    """Cancel a run that waits, or ask a running one to stop."""
+    """Cancel a waiting run, or ask a running one to stop."""
     return Ask("POST", path("/v1/runs/{}/cancel", run_id), RunView)
 
 
 def retry_run(run_id: str, *, idempotency_key: str | None = None) -> Ask[RunView]:
-    """Try a run again: one that waits for its retry now, one that is over as a new run. A run is repeated once: asked
-    again, the answer is the run that repeats it."""
+    """Retry a run: a run that waits for its retry starts now, an ended one gets a new run. A run is repeated once:
+    repeated requests return the same new run."""
     return Ask("POST", path("/v1/runs/{}/retry", run_id), RunView, headers=once(idempotency_key))
 
 
@@ -80,7 +80,7 @@ def list_dead_letters(
     page_size: int | None = None,
     cursor: str | None = None,
 ) -> Ask[DeadLetterPage]:
-    """A page of runs whose attempts are spent."""
+    """A page of dead letters."""
     query = given(
         job_id=job_id,
         task=task,
@@ -97,7 +97,7 @@ def list_dead_letters(
 
 
 def group_dead_letters(*, limit: int | None = None) -> Ask[DeadLetterGroups]:
-    """Dead letters grouped by what went wrong, the largest groups first."""
+    """Dead letters grouped by their error, the largest groups first."""
     return Ask("GET", "/v1/dead-letters/groups", DeadLetterGroups, given(limit=limit))
 
 
@@ -109,14 +109,14 @@ def replay_dead_letters(
     idempotency_key: str | None = None,
     **filters: Any,
 ) -> Ask[ReplayAnswer]:
-    """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `fingerprint`,
+    """Replay the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `fingerprint`,
     `start_time`, `end_time`), `rate` a second, the first after `delay` seconds."""
     body = given(limit=limit, rate=rate, delay=delay, **_moments(filters))
     return Ask("POST", "/v1/dead-letters/replay", ReplayAnswer, body=body, headers=once(idempotency_key))
 
 
 def discard_dead_letters(*, limit: int | None = None, **filters: Any) -> Ask[Discarded]:
-    """Remove the dead letters that match."""
+    """Discard the dead letters that match."""
     body = given(limit=limit, **_moments(filters))
     return Ask("POST", "/v1/dead-letters/discard", Discarded, body=body, repeatable=False)
 
@@ -129,7 +129,7 @@ def preview_schedule(
     count: int | None = None,
     **fields: Any,
 ) -> Ask[Preview]:
-    """What a schedule means, and its next fires."""
+    """The meaning of a schedule, and its next fires."""
     body = given(schedule=schedule, tz=tz, start=None if start is None else moment(start), count=count)
     return Ask("POST", "/v1/schedules/preview", Preview, body={**body, **job_fields(**fields)})
 
@@ -140,28 +140,28 @@ def list_calendars() -> Ask[CalendarList]:
 
 
 def get_calendar(calendar: str) -> Ask[CalendarView]:
-    """One calendar."""
+    """Read a calendar."""
     return Ask("GET", path("/v1/calendars/{}", calendar), CalendarView)
 
 
 def put_calendar(calendar: str, dates: Iterable[date | str]) -> Ask[CalendarView]:
-    """Say which days a calendar holds."""
+    """Create or replace a calendar."""
     body = {"dates": [str(day) for day in dates]}
     return Ask("PUT", path("/v1/calendars/{}", calendar), CalendarView, body=body)
 
 
 def delete_calendar(calendar: str) -> Ask[Deleted]:
-    """Remove a calendar that no job goes by."""
+    """Delete a calendar that no job uses."""
     return Ask("DELETE", path("/v1/calendars/{}", calendar), Deleted, repeatable=False)
 
 
 def list_queues() -> Ask[QueueList]:
-    """The queues, with what waits in them."""
+    """The queues, with the number of waiting runs."""
     return Ask("GET", "/v1/queues", QueueList)
 
 
 def get_queue(queue: str) -> Ask[QueueView]:
-    """One queue."""
+    """Read a queue."""
     return Ask("GET", path("/v1/queues/{}", queue), QueueView)
 
 
@@ -172,45 +172,45 @@ def put_queue(
     running: int | UnsetType | None = UNSET,
     rate: str | UnsetType | None = UNSET,
 ) -> Ask[QueueView]:
-    """Say how a queue shall be: paused or not, how many may run at once, how many may start (`100/m`). What is not
-    given stays; None takes a limit away."""
+    """Change a queue: whether it is paused, how many runs run at once, how many start (`100/m`). Omitted fields do not
+    change; None removes a limit."""
     said = {"paused": paused, "running": running, "rate": rate}
     body = {name: value for name, value in said.items() if value is not UNSET}
     return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
 
 
 def list_breakers() -> Ask[BreakerList]:
-    """The targets that are left alone, and those that were tried within 30 seconds."""
+    """The breakers of targets: those that are open, and those that were tried within 30 seconds."""
     return Ask("GET", "/v1/breakers", BreakerList)
 
 
 def reset_breaker(target: str) -> Ask[BreakerView]:
-    """Close a breaker at once, and forget what was counted."""
+    """Close a breaker at once, and reset its counts."""
     return Ask("POST", "/v1/breakers/reset", BreakerView, body={"target": target})
 
 
 def pause_queue(queue: str) -> Ask[QueueView]:
-    """Start nothing more from a queue; what runs goes on."""
+    """Pause a queue: no run starts from it. Running ones continue."""
     return Ask("POST", path("/v1/queues/{}/pause", queue), QueueView)
 
 
 def resume_queue(queue: str) -> Ask[QueueView]:
-    """Start again what waits in a queue."""
+    """Resume a queue."""
     return Ask("POST", path("/v1/queues/{}/resume", queue), QueueView)
 
 
 def list_workers() -> Ask[WorkerList]:
-    """The workers that work for this tenant."""
+    """The workers of this tenant."""
     return Ask("GET", "/v1/workers", WorkerList)
 
 
 def list_tasks() -> Ask[TaskList]:
-    """What the live workers can do."""
+    """The tasks that live workers provide."""
     return Ask("GET", "/v1/tasks", TaskList)
 
 
 def create_payload(body: bytes) -> Ask[PayloadStored]:
-    """Store a payload, encrypted; a job refers to it with `payload_ref`."""
+    """Store an encrypted payload. Jobs refer to it by `payload_ref`."""
     headers = {"Content-Type": "application/octet-stream"}
     return Ask("POST", "/v1/payloads", PayloadStored, body=body, headers=headers, repeatable=False, patience=120.0)
 
@@ -221,7 +221,7 @@ def get_payload(payload_ref: str) -> Ask[bytes]:
 
 
 def erase_payload(payload_ref: str) -> Ask[Deleted]:
-    """Erase a payload, whoever refers to it."""
+    """Delete a payload, also if jobs refer to it."""
     return Ask("DELETE", path("/v1/payloads/{}", payload_ref), Deleted, repeatable=False)
 
 

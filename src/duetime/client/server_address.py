@@ -1,5 +1,6 @@
-"""Where the server is and with which key, for those who are not told: settings first, then the data folder of a
-`duetime up` on this machine."""
+"""The address and the key of the server, for clients that are given none: from the settings, else from the data folder
+of a `duetime up` on this machine.
+"""
 
 from pathlib import Path
 
@@ -7,17 +8,17 @@ from duetime.errors import InvalidInput
 from duetime.settings import Settings
 
 ADMIN_KEY = "admin-key"
-"""The first root key, readable for the owner of the folder alone."""
+"""The first root key, readable by the owner of the folder only."""
 SERVER_URL = "server-url"
-"""Where the server of this folder is reached, while it runs."""
+"""The address of the server of this folder, while it runs."""
 
 
 def find_server(settings: Settings) -> tuple[str, str | None]:
-    """The address and the key. Raises `InvalidInput` that says how to name them."""
+    """The address and the key. Raises `InvalidInput` with the ways to give them."""
     url = settings.url or _read(settings.data_dir / SERVER_URL)
     if url is None:
         raise InvalidInput(
-            f"no server is named, and none runs on {settings.data_dir}",
+            f"no server is given, and none runs on {settings.data_dir}",
             field="url",
             remedy="start `duetime up`, or set DUETIME_URL and DUETIME_KEY",
         )
@@ -25,7 +26,7 @@ def find_server(settings: Settings) -> tuple[str, str | None]:
 
 
 def is_served(settings: Settings) -> bool:
-    """Whether a server says that it runs on the data folder."""
+    """Whether a server runs on the data folder."""
     return settings.database_url is None and _read(settings.data_dir / SERVER_URL) is not None
 
 

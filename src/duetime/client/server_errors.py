@@ -1,4 +1,4 @@
-"""From what a server answers to duetime's own errors, so that a caller meets the same ones as beside a store."""
+"""From error responses to duetime's errors, so that a caller gets the same errors as with a store."""
 
 from typing import Any
 
@@ -49,13 +49,13 @@ _BY_STATUS: dict[int, type[DuetimeError]] = {
 
 
 class ItemTold(msgspec.Struct):
-    """What is read of the problem of one item of a batch."""
+    """The problem of one item of a batch."""
 
     detail: str = ""
 
 
 class Told(msgspec.Struct):
-    """What is read of an RFC 9457 problem."""
+    """An RFC 9457 problem."""
 
     title: str = ""
     code: str = ""
@@ -66,7 +66,7 @@ class Told(msgspec.Struct):
 
 
 def error_of(status: int, body: bytes) -> DuetimeError:
-    """The error that an answer means; anything that is not a problem of ours speaks by its status alone."""
+    """The error of a response. If it is not a problem document, only its status counts."""
     try:
         told = msgspec.json.decode(body, type=Told)
     except (msgspec.DecodeError, msgspec.ValidationError):
@@ -76,18 +76,18 @@ def error_of(status: int, body: bytes) -> DuetimeError:
         kind = ServerUnavailable if status >= 500 or status == 408 else InvalidInput
     message = told.detail or told.title or f"the server answered {status}"
     if told.errors and told.errors[0].detail:
-        # Which `field` names: without it the reader knows where, but not what.
+        # `field` names the item; its detail says what is wrong with it.
         message = f"{told.errors[0].detail}; {message}"
     return kind(message, field=told.field, remedy=told.remedy)
 
 
 def is_transient(status: int) -> bool:
-    """Whether the same request may be answered otherwise in a moment."""
+    """Whether the error is temporary."""
     return status in (408, 429) or status >= 500
 
 
 def retry_after(headers: Any) -> float | None:
-    """Seconds that the server asks to wait."""
+    """The seconds that the server asks to wait."""
     try:
         return max(0.0, float(headers.get("Retry-After", "")))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The requests around targets: secrets, signing secrets, completions."""
+"""Requests for secrets, signing secrets and completions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from duetime.wire.targets import CompletionAnswer, SecretList, SecretStored, Sig
 
 
 def list_secrets() -> Ask[SecretList]:
-    """The secrets of the tenant, by name; what they are is told to nobody."""
+    """The names of the tenant's secrets. Their values are never returned."""
     return Ask("GET", "/v1/secrets", SecretList)
 
 
 def put_secret(secret: str, value: str, *, hosts: Sequence[str], roles: Sequence[str] = ()) -> Ask[SecretStored]:
-    """Set a secret that headers of targets may name. It is sent to these hosts only, for jobs of these roles; none: for
-    those of every role that may submit."""
+    """Create or replace a secret that headers of targets can name. It is sent to these hosts only, for jobs of keys
+    with these roles; none: of every role that may submit."""
     body = {"value": value, "hosts": list(hosts), "roles": list(roles)}
     return Ask("PUT", path("/v1/secrets/{}", secret), SecretStored, body=body)
 
@@ -26,12 +26,12 @@ def delete_secret(secret: str) -> Ask[Deleted]:
 
 
 def list_signing_secrets() -> Ask[SigningList]:
-    """What requests to targets are signed with, newest first."""
+    """The signing secrets of requests to targets, newest first."""
     return Ask("GET", "/v1/signing-secrets", SigningList)
 
 
 def rotate_signing_secret(*, overlap: Length | None = None) -> Ask[SigningSecretMade]:
-    """Make a new signing secret; its text is in the answer, and never shown again. The old ones sign along for
+    """Create a signing secret. Its text is in the response, and never shown again. The old ones stay in use for
     `overlap`."""
     body = job_fields(overlap=overlap)
     return Ask("POST", "/v1/signing-secrets/rotate", SigningSecretMade, body=body, repeatable=False)
@@ -40,6 +40,6 @@ def rotate_signing_secret(*, overlap: Length | None = None) -> Ask[SigningSecret
 def complete_run(
     token: str, *, status: str | None = None, result: Any = None, error: str | None = None, retry: bool | None = None
 ) -> Ask[CompletionAnswer]:
-    """End a run that was handed over, by the last part of its completion link."""
+    """Report the outcome of an attempt, by the last part of its completion link."""
     body = given(status=status, result=result, error=error, retry=retry)
     return Ask("POST", path("/v1/completions/{}", token), CompletionAnswer, body=body)

@@ -1,9 +1,9 @@
-"""Requests to a duetime server: connections, keys, deadlines, and trying again what can be repeated safely.
+"""Requests to a duetime server: connections, authentication, timeouts and retries.
 
-A request is repeated when the server could not be reached or asked for it, and when repeating cannot do the thing
-twice: reading, putting, deleting, or creating with an idempotency key. One that was refused because another request
-holds its key, or because a limit is used up, has done nothing, so it is always repeated. Waiting grows with each try,
-and follows what the server says; where that is too long, the caller is told instead.
+A request is retried when the server could not be reached or asks for it, and when a repetition cannot have a second
+effect: GET, PUT, DELETE, or POST with an idempotency key. A request that was refused because another request holds its
+key, or because of a rate limit, had no effect, so it is always retried. The delay grows with each try, and follows
+`Retry-After`; where that is too long, the caller gets the error.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _LONGEST_WAIT = 60.0
-"""Seconds that a server may ask to wait for, before the caller is told."""
+"""Seconds that a server may ask to wait; beyond that, the caller gets the error."""
 _CONNECT = 10.0
 _LONGEST_LINE = 8 * 1024**2
-"""Bytes: one event may tell of all jobs of a large batch. The library takes twice its buffer for a line."""
+"""Bytes: one event can name all jobs of a large batch. aiohttp accepts lines of twice its buffer."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
@@ -91,7 +91,7 @@ class Transport:
         headers: Mapping[str, str] = {},
         patience: float = 30.0,
     ) -> T:
-        """Ask once, for those who decide by themselves what to repeat."""
+        """Send once, for callers with their own retries."""
         content = None if body is None else _encoder.encode(body)
         response = await self.once(method, path, content, headers, patience)
         return decode(response.body, answer)
@@ -107,7 +107,7 @@ class Transport:
         repeatable: bool,
         patience: float = 30.0,
     ) -> Response:
-        """Ask until there is an answer, where repeating is safe."""
+        """Send with retries, where they are safe."""
         content = body if isinstance(body, bytes) or body is None else _encoder.encode(body)
         target = path + _query(query)
         for attempt in range(1, self._tries + 1):
@@ -147,8 +147,8 @@ class Transport:
         return Response(answer.status, answer.headers, body)
 
     async def stream(self, path: str, headers: Mapping[str, str], patience: float) -> AsyncIterator[bytes]:
-        """The lines of an answer without an end. Raises `ServerUnavailable` when it breaks off, or says nothing for
-        `patience` seconds: the other end may be gone without a word."""
+        """The lines of a streamed response. Raises `ServerUnavailable` when it breaks, or is silent for `patience`
+        seconds: the server may be gone."""
         await self.open()
         assert self._session is not None
         silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=patience)
@@ -165,7 +165,7 @@ class Transport:
 
     @property
     def _ssl(self) -> ssl.SSLContext | bool:
-        """As the library takes it; true: the system's CAs, and no certificate of our own."""
+        """The TLS argument of aiohttp; True: the system's CAs, and no client certificate."""
         return True if self._context is None else self._context.current
 
     def _headers(self) -> dict[str, str]:
@@ -184,7 +184,8 @@ def decode(body: bytes, to: type[T]) -> T:
         return msgspec.json.decode(body, type=to)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ServerUnavailable(
-            f"the answer cannot be read: {error}", remedy="is this the address of a duetime server, and as new as this?"
+            f"the response cannot be decoded: {error}",
+            remedy="check that the address is a duetime server of the same release",
         ) from None
 
 
@@ -214,7 +215,7 @@ def _checked(url: str) -> str:
 
 
 def _query(query: Mapping[str, object] | None) -> str:
-    """`?a=b`, of what is given."""
+    """The query string of the given parameters."""
     given = {name: value for name, value in (query or {}).items() if value is not None}
     pairs = [f"{quote(name)}={quote(_text(value), safe='')}" for name, value in given.items()]
     return f"?{'&'.join(pairs)}" if pairs else ""

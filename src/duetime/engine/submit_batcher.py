@@ -10,8 +10,8 @@ long, callers of that tenant are refused at once (`Overloaded`). One tenant's qu
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from duetime.clock import monotonic
 from duetime.engine.key_wait import KeyWait
@@ -29,7 +29,8 @@ MOST_OF_ONE = MOST_WAITING // 2
 LONGEST_WAIT = 2.0
 """Seconds: a transaction that takes longer means that the database has fallen behind."""
 ANSWER_TIMEOUT = 10.0
-"""Seconds after which callers get an error, although the job may be stored later."""
+"""Seconds after which callers get an error. The transaction goes on: a caller that asks again finds its job by the
+idempotency key."""
 
 
 class _Waiting(NamedTuple):
@@ -73,7 +74,7 @@ class SubmitBatcher:
         wait = KeyWait()
         while True:
             try:
-                return await self._submit(tenant_id, jobs)
+                return await asyncio.wait_for(asyncio.shield(self._store.submit(tenant_id, jobs)), ANSWER_TIMEOUT)
             except KeyInFlight as error:
                 await wait.turn(error)
             except TimeoutError:
@@ -95,7 +96,8 @@ class SubmitBatcher:
             while parts:
                 part = parts.pop()
                 try:
-                    answers = await self._submit(tenant_id, [waiting.job for waiting in part])
+                    storing = self._store.submit(tenant_id, [waiting.job for waiting in part])
+                    answers = await asyncio.wait_for(asyncio.shield(storing), ANSWER_TIMEOUT)
                 except Exception as error:
                     if len(part) > 1 and isinstance(error, ABOUT_ONE_JOB):
                         parts = [[waiting] for waiting in reversed(part)]
@@ -107,11 +109,6 @@ class SubmitBatcher:
                             waiting.answer.set_result(answer)
             del self._since[tenant_id]
         del self._queues[tenant_id]
-
-    def _submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> Coroutine[Any, Any, list[Submitted]]:
-        """Raises `TimeoutError` where the store does not answer in time. Its transaction goes on: a caller that asks
-        again finds the job by its idempotency key."""
-        return asyncio.wait_for(asyncio.shield(self._store.submit(tenant_id, jobs)), ANSWER_TIMEOUT)
 
 
 def _no_answer() -> Overloaded:

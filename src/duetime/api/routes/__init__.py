@@ -1,1 +1,1 @@
-"""What each endpoint does, a file for each kind of thing."""
+"""The handlers of the endpoints, one module for each kind of object."""

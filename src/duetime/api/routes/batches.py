@@ -78,7 +78,7 @@ def _items(call: Call, body: bytes) -> list[Any]:
     else:
         items = read_json_items(body, MOST, largest, MOST_VALUES)
     if not 1 <= len(items) <= MOST:
-        raise Problem(INVALID_INPUT, f"{len(items)} jobs cannot be one batch", remedy=f"1 to {MOST:,}")
+        raise Problem(INVALID_INPUT, f"a batch cannot have {len(items)} jobs", remedy=f"1 to {MOST:,}")
     return items
 
 
@@ -119,7 +119,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             key = None if batch_key is None else f"{batch_key}/{index}"
             job = maker.make(request, idempotency_key=key, job_id=job_id)
             if batch_key is not None and request.idempotency_key is None:
-                # Bound to the whole body: the same key with another batch is refused.
+                # The key is bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, request_fingerprint=digest)
             if request.target is not None:
                 await call.service.secrets.check(call.who, request.target)
@@ -131,7 +131,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
 
 
 def _take(job: NewJob, taken: set[tuple[str, str]]) -> None:
-    """A key may stand only once in a batch: which of the two would it name?"""
+    """Refuse a key that another job of the batch has."""
     for field, value in (("key", job.key), ("idempotency_key", job.idempotency_key)):
         if value is not None:
             if (field, value) in taken:
@@ -159,7 +159,7 @@ async def _store(call: Call, prepared: Prepared, refused: Refused) -> dict[int, 
         except (Overloaded, StoreUnavailable) as error:
             if not found:
                 raise
-            # Whoever were told only this would send again what is stored.
+            # With this error alone, the caller would send jobs again that are stored.
             left = [each for each in prepared if each >= index]
             refused |= {each: item_problem(each, error) for each in left}
             break
@@ -170,9 +170,9 @@ def _nothing_stored(count: int, refused: Refused) -> Problem:
     first = next(iter(refused.values()))
     return Problem(
         INVALID_INPUT,
-        f"{len(refused)} of {count} jobs cannot be accepted, so none of them is stored",
+        f"{len(refused)} of {count} jobs are not valid, so none is stored",
         field=f"[{first.index}]" if first.field is None else f"[{first.index}].{first.field}",
-        remedy="mend them, or ask with partial=true",
+        remedy="correct them, or use partial=true",
         errors=tuple(refused.values())[:_MOST_TOLD],
     )
 

@@ -1,4 +1,4 @@
-"""Breakers: which targets are left alone, and why."""
+"""Circuit breakers of targets."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ routes = Routes("Breakers")
 
 @routes.get("/v1/breakers", Action.READ, answer=BreakerList)
 async def list_breakers(call: Call) -> BreakerList:
-    """List the targets that are left alone, and those that were tried within 30 seconds."""
+    """List the breakers of targets: those that are open, and those that were tried within 30 seconds."""
     return BreakerList(tuple(_view(each) for each in await call.service.store.breakers(call.tenant_id)))
 
 
 @routes.post("/v1/breakers/reset", Action.STEER_QUEUES, body=BreakerReset, answer=BreakerView)
 async def reset_breaker(call: Call) -> BreakerView:
-    """Close a breaker at once, and forget what was counted."""
+    """Close a breaker at once, and reset its counts."""
     breaker = await call.service.store.reset_breaker(call.tenant_id, call.body.target)
     await call.act("breakers.reset", breaker.target)
     return _view(breaker)

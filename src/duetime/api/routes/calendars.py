@@ -1,4 +1,4 @@
-"""Calendars: days with a name, for a tenant's jobs to leave out."""
+"""Calendars: named sets of days that jobs can leave out."""
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
@@ -24,7 +24,7 @@ async def get_calendar(call: Call) -> CalendarView:
 
 @routes.put("/v1/calendars/{calendar}", Action.CONTROL, body=CalendarRequest, answer=CalendarView)
 async def put_calendar(call: Call) -> CalendarView:
-    """Set the days of a calendar, new or not: all jobs that use it go by them from now on."""
+    """Create or replace a calendar. All jobs that use it follow the new days from now on."""
     wanted = make_calendar(call.path["calendar"], call.body.dates)
     calendar = await call.service.store.set_calendar(call.tenant_id, wanted.name, wanted.dates)
     await call.act("calendars.set", calendar.name, f"{len(calendar.dates)} days")

@@ -1,4 +1,4 @@
-"""Completions: a receiver that answered 202 says how it went. Its link is all that it needs."""
+"""Completions: a receiver that answered 202 reports the outcome. It authenticates with its completion link only."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ _random = Random()
 
 
 async def _by_link(call: Call) -> None:
-    """The link is all that the receiver shows; without a valid one its body is not read."""
+    """Check the link before the body is read: it is the receiver's only credential."""
     call.admitted = await call.service.links.read(call.path["token"])
     if call.admitted is None:
-        raise NotFound("there is no such completion link", remedy="use the link as it was sent")
+        raise NotFound("the completion link is not valid", remedy="use the link from the request")
 
 
 @routes.post(
@@ -47,7 +47,7 @@ async def _by_link(call: Call) -> None:
     repeats="by nature",
 )
 async def complete_run(call: Call) -> CompletionAnswer:
-    """End a run that was handed over, by its completion link. Saying the same again changes nothing."""
+    """Report the outcome of an attempt by its completion link. Repeating the same report has no effect."""
     service = call.service
     attempt: Completable = call.admitted
     request: CompletionRequest = call.body
@@ -58,7 +58,7 @@ async def complete_run(call: Call) -> CompletionAnswer:
     if request.status == "succeeded" and request.result is not None:
         result = json.encode(request.result, field="result", limit=service.settings.max_result)
         if redactor.is_in(result):
-            # Beside the event loop: it may hold any number of texts.
+            # In a thread: it can contain any number of strings.
             result = await asyncio.to_thread(redactor.document, result)
 
     def judge(found: Sequence[Lost]) -> list[Completion]:
@@ -67,17 +67,17 @@ async def complete_run(call: Call) -> CompletionAnswer:
     finished = await service.store.finish(attempt.run_id, attempt.fence, judge)
     run = await service.store.run(attempt.tenant_id, attempt.run_id)
     if not finished and not _said_before(run, attempt, request):
-        raise Conflict("this attempt is over", remedy="look at the run: it has ended, or is tried again")
+        raise Conflict("the attempt has ended", remedy="read the run: it has ended, or has a new attempt")
     return CompletionAnswer(show("run", run.id), run.state.name)
 
 
 async def _redactor(call: Call, attempt: Completable) -> Redactor:
-    """Knows what the receiver was sent that must not be shown."""
+    """A redactor for the secrets that were sent to the receiver."""
     service = call.service
     run = await service.store.run(attempt.tenant_id, attempt.run_id)
     try:
         named = {name for _, name in named_secrets(decode_target(run.args))}
-    except msgspec.DecodeError:  # its arguments cannot be opened here, or newer code has stored them
+    except msgspec.DecodeError:  # its arguments cannot be decrypted here, or newer code has stored them
         named = {each.name for each in await service.store.tenant_secrets(attempt.tenant_id)}
     return Redactor([*await service.vault.shown_to_receivers(attempt.tenant_id, named), call.path["token"]])
 
@@ -86,12 +86,13 @@ def _completion(run: Lost, request: CompletionRequest, result: bytes | None) -> 
     if request.status == "succeeded":
         return Completion(run.run_id, run.fence, Verdict(Event.SUCCEED), AttemptState.SUCCEEDED, result=result)
     kind = FailureClass.TARGET_FAILED if request.retry else FailureClass.TARGET_REFUSED
-    failure = Failure(kind, request.error or "its receiver said that it failed")
+    failure = Failure(kind, request.error or "the receiver reported a failure")
     verdict = decide(Failed(failure), decode_options(run.options).retry, run.attempt, _random)
     return Completion(run.run_id, run.fence, verdict, AttemptState.FAILED, kind, failure.text)
 
 
 def _said_before(run: Run, attempt: Completable, request: CompletionRequest) -> bool:
-    """Whether this very attempt has ended in this way: the answer was lost, and the receiver asks again."""
+    """Whether this attempt has already ended in this way: the response was lost, and the receiver repeats its
+    request."""
     wanted = AttemptState.SUCCEEDED if request.status == "succeeded" else AttemptState.FAILED
     return any(each.fence == attempt.fence and each.state is wanted for each in run.attempts)

@@ -1,4 +1,4 @@
-"""Dead letters: runs whose attempts are spent, kept to be looked at and repeated."""
+"""Dead letters: runs that have used up their attempts, kept for inspection and replay."""
 
 import os
 from datetime import timedelta
@@ -33,7 +33,7 @@ routes = Routes("Dead letters")
 
 @routes.get("/v1/dead-letters", Action.READ, query=DeadLetterQuery, answer=DeadLetterPage)
 async def list_dead_letters(call: Call) -> DeadLetterPage:
-    """List dead letters, newest first by the time their run was due."""
+    """List dead letters, newest first by their due time."""
     wanted = _filter(call.query)
     before = await call.page_start()
     page = await call.service.store.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
@@ -42,7 +42,7 @@ async def list_dead_letters(call: Call) -> DeadLetterPage:
 
 @routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups)
 async def group_dead_letters(call: Call) -> DeadLetterGroups:
-    """Group dead letters by what went wrong, the largest groups first."""
+    """Group dead letters by their error, the largest groups first."""
     return dead_groups_view(await call.service.store.group_dead_letters(call.tenant_id, call.query.limit))
 
 
@@ -55,7 +55,7 @@ async def group_dead_letters(call: Call) -> DeadLetterGroups:
     repeats="by handler",
 )
 async def replay_dead_letters(call: Call) -> Reply:
-    """Repeat the dead letters that match, oldest first, each once."""
+    """Replay the dead letters that match, oldest first, each once."""
     request = call.body
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
     found = await call.service.store.replay_dead_letters(
@@ -74,7 +74,7 @@ async def replay_dead_letters(call: Call) -> Reply:
 
 @routes.post("/v1/dead-letters/discard", Action.CONTROL, body=DiscardRequest, answer=Discarded)
 async def discard_dead_letters(call: Call) -> Discarded:
-    """Remove the dead letters that match, oldest first."""
+    """Discard the dead letters that match, oldest first."""
     request = call.body
     count = await call.service.store.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
     await call.act("dead_letters.discard", _about(request), f"{count} dead letters")

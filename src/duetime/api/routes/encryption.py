@@ -1,4 +1,4 @@
-"""The keys that what is stored is encrypted with, and changing over from one to another."""
+"""Encryption keys, and re-encryption with the current one."""
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
@@ -12,7 +12,7 @@ routes = Routes("Encryption")
 
 @routes.get("/v1/admin/encryption", Action.MANAGE_TENANTS, answer=EncryptionView)
 async def get_encryption(call: Call) -> EncryptionView:
-    """Show how far the last re-encryption has come, and which keys can be retired."""
+    """Read the progress of the last re-encryption, and which keys can be retired."""
     return await _view(call, await Reencryption(call.service.store, call.service.sealer).progress())
 
 
@@ -25,7 +25,7 @@ async def get_encryption(call: Call) -> EncryptionView:
     problems=(409,),
 )
 async def re_encrypt(call: Call) -> EncryptionView:
-    """Encrypt a part of what is encrypted with other keys with the current one; repeat until `done`."""
+    """Re-encrypt a part of the data with the current key. Repeat until `done`."""
     request: ReencryptRequest = call.body
     work = Reencryption(call.service.store, call.service.sealer)
     before = await work.progress()

@@ -1,4 +1,4 @@
-"""Server-sent events: what changes, for those who watch."""
+"""Server-sent events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,10 +27,10 @@ _encoder = msgspec.json.Encoder()
     "/v1/events",
     Action.READ,
     answers_with=MEDIA,
-    headers={"Last-Event-ID": "The id of the last event that was seen: those after it come first."},
+    headers={"Last-Event-ID": "The id of the last received event. The stream continues after it."},
 )
 async def watch_events(call: Call) -> Stream:
-    """Watch what changes: one event says what happened to which jobs or runs."""
+    """Stream events. An event says what happened to which jobs or runs."""
     return Stream(_stream(call, Admission(call), await call.service.cursors.of_events(call.tenant_id)), MEDIA)
 
 
@@ -68,7 +68,8 @@ async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> As
 
 
 async def _may_listen(admission: Admission, *, needed: bool) -> bool:
-    """Whether they still may. A store that is away ends no stream to which nothing is to be told (`needed`) now."""
+    """Whether the caller may still listen. While the store is unavailable, a stream ends only if it has something to
+    send (`needed`)."""
     try:
         await admission.renew()
     except (Problem, NotFound):
@@ -87,7 +88,7 @@ def _told(cursors: EventCursors, event: Event) -> bytes:
 
 
 def _place(cursors: EventCursors, mark: EventMark | None, said: str) -> bytes:
-    """No event; but up to here nothing was missed."""
+    """A comment with a position: nothing before it was missed."""
     return (b"" if mark is None else _id(cursors.write(mark, fresh=True))) + f": {said}\n\n".encode()
 
 

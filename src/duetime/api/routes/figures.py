@@ -1,4 +1,4 @@
-"""Figures: how a tenant stands, what happened lately, what is to come. What many people look at is read once."""
+"""Statistics: the state of a tenant, recent runs, and future fires. Responses are cached for concurrent readers."""
 
 from datetime import datetime, timedelta
 
@@ -40,7 +40,7 @@ _HOUR = timedelta(hours=1)
 
 @routes.get("/v1/stats", Action.READ, query=StatsQuery, answer=Stats)
 async def get_stats(call: Call) -> Stats:
-    """How the tenant stands, and what happened lately: counts, lag, outcomes."""
+    """Read the state of the tenant and its recent activity: counts, lag, outcomes."""
     window = read_duration(call.query.window, "window")
     if not timedelta(minutes=1) <= window <= _HOUR:
         raise InvalidInput("is too short or too long", field="window", remedy="from 1m to 1h")
@@ -90,14 +90,14 @@ async def _stats(call: Call, window: timedelta) -> Stats:
 
 @routes.get("/v1/fires", Action.READ, query=FiresQuery, answer=Fires)
 async def list_fires(call: Call) -> Fires:
-    """How many runs are due when, by queue, of those that are still to come: the next hour, or any time ahead."""
+    """Read the number of future runs by queue and time: of the next hour, or of a given range."""
     query, service = call.query, call.service
     now = await service.store.now()
     start = now.replace(microsecond=0) if query.start is None else check_moment(query.start, "start")
     end = start + _HOUR if query.end is None else check_moment(query.end, "end")
     step = read_duration(query.step, "step")
     steps = _steps(start, end, step, now)
-    # A caller who asks for the time from now on asks for another one each second.
+    # A range that starts now is a new one each second.
     place = (call.tenant_id, query.start or "now", query.end or "now", step)
     return await service.seen_fires.share(place, lambda: _fires(call, start, step, steps))
 
@@ -106,10 +106,10 @@ def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> in
     if step < _SECOND:
         raise InvalidInput("is too short", field="step", remedy="1s or longer")
     if end <= start or end > now + FARTHEST:
-        raise InvalidInput("lies before the start, or too far ahead", field="end", remedy="up to 35 days from now")
+        raise InvalidInput("is before the start, or too far ahead", field="end", remedy="up to 35 days from now")
     steps = -(-(end - start) // step)
     if steps > MOST_STEPS:
-        raise InvalidInput(f"makes {steps} stretches", field="step", remedy=f"{MOST_STEPS} at most: take a longer step")
+        raise InvalidInput(f"makes {steps} steps", field="step", remedy=f"at most {MOST_STEPS}: use a longer step")
     return steps
 
 
@@ -132,14 +132,16 @@ async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fi
 
 @routes.get("/v1/recent-runs", Action.READ, query=RecentRunsQuery, answer=RecentRuns)
 async def list_recent_runs(call: Call) -> RecentRuns:
-    """How the last runs of some jobs ended, for many jobs at once."""
+    """Read how the last runs of several jobs ended."""
     wanted = call.query.job_ids.split(",")
     if len(wanted) > 100:
-        raise InvalidInput("are too many", field="job_ids", remedy="100 at most")
+        raise InvalidInput("has too many ids", field="job_ids", remedy="at most 100")
     try:
         ids = [parse("job", text.strip()) for text in wanted]
     except InvalidInput as error:
-        raise InvalidInput("holds what is no id of a job", field="job_ids", remedy=error.remedy) from None
+        raise InvalidInput(
+            "contains a text that is not the id of a job", field="job_ids", remedy=error.remedy
+        ) from None
     found = await call.service.store.recent_runs(call.tenant_id, ids, call.query.count)
     return RecentRuns(
         tuple(RecentRunsOfJob(show("job", job_id), tuple(map(_recent, runs))) for job_id, runs in found.items())

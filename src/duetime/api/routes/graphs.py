@@ -1,4 +1,4 @@
-"""Graphs: jobs that depend on each other, as a whole; and what a run depended on."""
+"""Graphs: jobs that depend on each other, created and controlled together; and the parents of a run."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ async def create_graph(call: Call) -> Reply:
     graph = await _make(call, request)
     await service.tasks.check_all(call.tenant_id, dict.fromkeys(node.job.lane.task for node in graph.nodes))
     found = await service.store.submit_graph(call.tenant_id, graph)
-    # Again, too: the first time may have ended before this was written down.
+    # Also for a repeated request: the first one may have ended before this was recorded.
     await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
     if not found.created:
         told = told | {"idempotency-replayed": "true"}
@@ -58,13 +58,13 @@ async def list_graphs(call: Call) -> GraphPage:
 
 @routes.get("/v1/graphs/{graph_id}", Action.READ, answer=GraphView)
 async def get_graph(call: Call) -> GraphView:
-    """Read a graph: its nodes, how they stand and how long they took, and what depends on what."""
+    """Read a graph: its nodes with their states and durations, and their dependencies."""
     return await graph_view(await call.service.store.graph(call.tenant_id, call.identity("gra", "graph_id")))
 
 
 @routes.post("/v1/graphs/{graph_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView)
 async def cancel_graph(call: Call) -> GraphView:
-    """Cancel a graph: what waits ends, what runs is asked to stop."""
+    """Cancel a graph: waiting nodes end, running nodes are asked to stop."""
     graph_id = call.identity("gra", "graph_id")
     graph = await call.service.store.cancel_graph(call.tenant_id, graph_id)
     await call.act("graphs.cancel", show("gra", graph_id))
@@ -75,7 +75,7 @@ async def cancel_graph(call: Call) -> GraphView:
     "/v1/graphs/{graph_id}/rerun", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView, problems=(409,)
 )
 async def rerun_graph(call: Call) -> GraphView:
-    """Run a graph again from its failed nodes: those that did not succeed, and all that depend on them."""
+    """Run a graph again from its failed nodes: those that did not succeed, and all nodes that depend on them."""
     graph_id = call.identity("gra", "graph_id")
     graph = await call.service.store.rerun_graph(call.tenant_id, graph_id, os.urandom(8))
     await call.act("graphs.rerun", show("gra", graph_id))
@@ -84,7 +84,7 @@ async def rerun_graph(call: Call) -> GraphView:
 
 @routes.get("/v1/runs/{run_id}/parents", Action.READ, query=PageQuery, answer=ParentPage)
 async def list_parents(call: Call) -> ParentPage:
-    """List what a run depended on, with the results."""
+    """List the parents of a run, with their results."""
     size = call.query.page_size
     after = await call.page_start()
     found = await call.service.store.parents(call.tenant_id, call.identity("run"), after, size)

@@ -1,4 +1,4 @@
-"""Whether the server is alive and ready, what it counts, and what it offers."""
+"""Health, readiness and metrics of the server."""
 
 import asyncio
 import logging
@@ -20,18 +20,18 @@ log = logging.getLogger("duetime.api")
 routes = Routes("Health")
 _PATIENCE = 2.0
 _PROBE = 16 * 1024
-"""Bytes: enough that the database needs room for them."""
+"""Bytes: enough that a full disk is noticed."""
 
 
 @routes.get("/livez", None, answer=Health)
 async def livez(call: Call) -> Health:
-    """The process answers."""
+    """The server responds."""
     return Health("ok")
 
 
 @routes.get("/readyz", None, answer=Health, problems=(503,))
 async def readyz(call: Call) -> Health:
-    """The database answers too, takes writes, and its schema is one that this server knows."""
+    """The database is available and writable, and its schema is one that this server supports."""
     service = call.service
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -40,27 +40,27 @@ async def readyz(call: Call) -> Health:
                 await _write(service.store)
                 service.seen_writable.put(True, True)
     except TimeoutError:
-        raise Problem(UNAVAILABLE, "the database does not answer", headers={"retry-after": "1"}) from None
+        raise Problem(UNAVAILABLE, "the database does not respond", headers={"retry-after": "1"}) from None
     return Health("ok")
 
 
 async def _write(store: Store) -> None:
-    """Store some bytes and remove them. A database answers questions on a full disk, and when it is read-only."""
+    """Write some bytes and remove them. On a full disk, and when it is read-only, a database still answers queries."""
     payload_id = new_id()
     try:
         await store.put_payload(INTERNAL_TENANT, payload_id, os.urandom(_PROBE))
         await store.drop_payload(INTERNAL_TENANT, payload_id)
     except StoreError as error:
-        log.warning("not ready: the database takes no writes: %s", reason_of(error))
+        log.warning("not ready: the database is not writable: %s", reason_of(error))
         raise Problem(
             UNAVAILABLE,
-            "the database takes no writes",
-            remedy="look into the server's log: its disk may be full, or it is read-only",
+            "the database is not writable",
+            remedy="see the server's log: the disk may be full, or the database is read-only",
             headers={"retry-after": RETRY_SOON},
         ) from None
 
 
 @routes.get("/metrics", Action.MANAGE_TENANTS, answers_with=MEDIA)
 async def metrics(call: Call) -> Reply:
-    """What this node counts, for Prometheus. Needs a root key; `metrics_port` shows the same without one."""
+    """Read the metrics of this node for Prometheus. Needs a root key; `metrics_port` serves them without one."""
     return Reply(content=call.service.metrics.render(), media=MEDIA)

@@ -1,4 +1,4 @@
-"""Editing jobs by id, guarded by their version."""
+"""Editing jobs by id, with optimistic locking by version."""
 
 import re
 from typing import Any
@@ -30,10 +30,10 @@ _VERSION = re.compile(r'"?([0-9]{1,9})"?')
     body_limit="job",
     answer=JobView,
     problems=(409, 412),
-    headers={"If-Match": "The version (ETag) that the change is meant for: 412 when it is not the current one."},
+    headers={"If-Match": "The version (ETag) that the change is for. 412 if it is not the current one."},
 )
 async def change_job(call: Call) -> Reply:
-    """Change a job: its schedule, arguments or policies. What is not given stays as it is."""
+    """Edit a job: its schedule, arguments or options. Omitted fields do not change."""
     store, job_id = call.service.store, call.identity("job")
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
     found = await store.job(call.tenant_id, job_id)
@@ -48,16 +48,16 @@ async def change_job(call: Call) -> Reply:
 
 
 async def _what(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]:
-    """Other arguments, or another target. A job keeps its kind: a task stays a task."""
+    """New arguments, or a new target. A job with a task cannot get a target, and vice versa."""
     limit = call.service.settings.max_payload
     if "args" in given:
         if is_target(job.task):
-            raise InvalidInput("a target has no arguments", field="args", remedy="give target")
+            raise InvalidInput("a job with a target has no arguments", field="args", remedy="give target")
         return {"args": json.encode(given.pop("args"), field="args", limit=limit)}
     if "target" not in given:
         return {}
     if not is_target(job.task):
-        raise InvalidInput("the job does a task", field="target", remedy="create another job")
+        raise InvalidInput("the job runs a task", field="target", remedy="create another job")
     target = given.pop("target")
     made = call.service.targets.make(target)
     await call.service.secrets.check(call.who, target)

@@ -1,4 +1,4 @@
-"""Jobs: create, read, steer."""
+"""Jobs: create, read, control."""
 
 import os
 from datetime import datetime
@@ -65,7 +65,9 @@ async def create_job(call: Call) -> Reply:
     else:
         with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
             answer = await service.intake.submit(call.tenant_id, remembering)
-    service.trail.submitted(call.who, answer.job_id, answer.job_id, 1)  # again, too: the first answer may be lost
+    service.trail.submitted(
+        call.who, answer.job_id, answer.job_id, 1
+    )  # also for a repeated request: the first response may be lost
     if answer.replayed:
         told = told | {"idempotency-replayed": "true"}
     return Reply(receipt(job, answer, warnings), headers=told)
@@ -73,7 +75,7 @@ async def create_job(call: Call) -> Reply:
 
 @routes.get("/v1/jobs", Action.READ, query=JobQuery, answer=JobPage)
 async def list_jobs(call: Call) -> JobPage:
-    """List jobs, newest first, without their payload."""
+    """List jobs, newest first, without their arguments."""
     query = call.query
     wanted = JobFilter(
         status=query.status,
@@ -99,17 +101,19 @@ async def list_jobs(call: Call) -> JobPage:
 
 
 async def _span(call: Call) -> tuple[datetime, datetime]:
-    """From when to when the jobs fire that are asked for."""
+    """The range of fires that the query asks for."""
     query = call.query
     for name in ("fires_from", "fires_until"):
         if getattr(query, name) is None:
             raise InvalidInput("is missing", field=name, remedy="give fires_from and fires_until")
     for name in ("owner", "name", "tag", "key", "start_time", "end_time"):
         if getattr(query, name) is not None:
-            raise InvalidInput("does not go with fires_from", field=name, remedy="leave it out")
+            raise InvalidInput("cannot be combined with fires_from", field=name, remedy="omit it")
     start, end = check_moment(query.fires_from, "fires_from"), check_moment(query.fires_until, "fires_until")
     if end <= start or end > await call.service.store.now() + FARTHEST:
-        raise InvalidInput("lies before fires_from, or too far ahead", field="fires_until", remedy="35 days at most")
+        raise InvalidInput(
+            "is before fires_from, or too far ahead", field="fires_until", remedy="at most 35 days from now"
+        )
     return start, end
 
 
@@ -124,7 +128,7 @@ async def get_job(call: Call) -> Reply:
 
 @routes.delete("/v1/jobs/{job_id}", Action.CONTROL, answer=Deleted)
 async def delete_job(call: Call) -> Deleted:
-    """Delete a job. Its history stays until its retention is over."""
+    """Delete a job. Its history is kept until its retention ends."""
     job_id = call.identity("job")
     await call.service.store.delete_job(call.tenant_id, job_id)
     await call.act("jobs.delete", show("job", job_id))
@@ -133,7 +137,7 @@ async def delete_job(call: Call) -> Deleted:
 
 @routes.post("/v1/jobs/{job_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer)
 async def cancel_job(call: Call) -> StatusAnswer:
-    """Cancel a job: no further run; a run under way is asked to stop."""
+    """Cancel a job: it makes no further runs, and a running one is asked to stop."""
     job_id = call.identity("job")
     await call.service.store.cancel_job(call.tenant_id, job_id)
     return await _acted(call, "jobs.cancel")
@@ -143,7 +147,7 @@ async def cancel_job(call: Call) -> StatusAnswer:
     "/v1/jobs/{job_id}/pause", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
 )
 async def pause_job(call: Call) -> StatusAnswer:
-    """Pause a job: it fires no more until it is resumed."""
+    """Pause a job: it does not fire until it is resumed."""
     await call.service.store.pause_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.pause")
 
@@ -152,7 +156,7 @@ async def pause_job(call: Call) -> StatusAnswer:
     "/v1/jobs/{job_id}/resume", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
 )
 async def resume_job(call: Call) -> StatusAnswer:
-    """Resume a job; what was missed meanwhile is for its misfire policy to decide."""
+    """Resume a job. Its misfire policy decides about missed occurrences."""
     await call.service.store.resume_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.resume")
 
@@ -167,7 +171,7 @@ async def resume_job(call: Call) -> StatusAnswer:
     repeats="by handler",
 )
 async def backfill_job(call: Call) -> Reply:
-    """Make the runs of a past range, at a given rate. What lies ahead of now is left out: it fires by itself."""
+    """Make the runs of a past range, at a given rate. Future occurrences are left out: they fire by themselves."""
     store, job_id, request = call.service.store, call.identity("job"), call.body
     job = await store.job(call.tenant_id, job_id)
     start, end = check_moment(request.start, "start"), check_moment(request.end, "end")
@@ -191,6 +195,9 @@ def _idempotency_key(call: Call, in_body: str | None) -> str | None:
     header = call.header(b"idempotency-key")
     if header is not None and in_body is not None and header != in_body:
         raise Problem(
-            INVALID_INPUT, "the header says another key", field="idempotency_key", remedy="give it in one place"
+            INVALID_INPUT,
+            "the Idempotency-Key header has another key",
+            field="idempotency_key",
+            remedy="give the key in one place",
         )
     return header

@@ -1,4 +1,4 @@
-"""API keys, and the audit log of what they did."""
+"""API keys and the audit log."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -35,7 +35,7 @@ routes = Routes("Administration")
 
 @routes.get("/v1/admin/keys", Action.MANAGE_KEYS, query=KeyQuery, answer=KeyPage)
 async def list_keys(call: Call) -> KeyPage:
-    """List the keys of the tenant, oldest first; those that cannot be used any more too."""
+    """List the keys of the tenant, oldest first, including revoked and expired ones."""
     size = call.query.page_size
     found = await call.service.store.keys(_scope(call, root=call.query.root), await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
@@ -44,12 +44,12 @@ async def list_keys(call: Call) -> KeyPage:
 
 @routes.post("/v1/admin/keys", Action.MANAGE_KEYS, body=KeyRequest, answer=KeyCreated, status=201)
 async def create_key(call: Call) -> Reply:
-    """Create a key. Its text is in the answer, and never shown again."""
+    """Create a key. Its text is in the response, and never shown again."""
     request = call.body
     role = Role[request.role.upper()]
     scope = _scope(call, root=role is Role.ROOT)
     if request.queues and role is not Role.WORKER:
-        raise InvalidInput("only a worker's key is bound to queues", field="queues", remedy="leave it out")
+        raise InvalidInput("only a worker's key can be bound to queues", field="queues", remedy="omit it")
     made = new_key_text()
     name = check_key(request.name, "name")
     given = (await _granting(call))(None)
@@ -71,7 +71,7 @@ async def create_key(call: Call) -> Reply:
     problems=(409,),
 )
 async def rotate_key(call: Call) -> Reply:
-    """Make a key that takes the place of another, which goes on working for a while."""
+    """Create a key that replaces another. The old key works for a while longer."""
     request, key_id = call.body, call.identity("key")
     scope = _scope(call, root=call.query.root)
     made = new_key_text()
@@ -111,7 +111,7 @@ async def revoke_key(call: Call) -> KeyView:
 
 @routes.get("/v1/audit", Action.READ_AUDIT, query=AuditQuery, answer=AuditPage)
 async def list_audit(call: Call) -> AuditPage:
-    """List who did what to which object, newest first."""
+    """List the audit log, newest first: which key did what to which object."""
     size = call.query.page_size
     scope = _scope(call, root=call.query.all)
     found = await call.service.store.audit(scope, await call.page_start(), size)
@@ -131,14 +131,14 @@ async def list_audit(call: Call) -> AuditPage:
 
 
 def _scope(call: Call, *, root: bool) -> int | None:
-    """The tenant whose keys are meant, or None for the platform's own, which only the platform's operator may name."""
+    """The tenant of the keys; None for root keys, which only a root key may manage."""
     if root and call.who.role is not Role.ROOT:
-        raise Problem(FORBIDDEN, "only a root key may do this", remedy="leave root out")
+        raise Problem(FORBIDDEN, "only a root key may do this", remedy="omit root")
     return None if root else call.tenant_id
 
 
 async def _granting(call: Call) -> Callable[[ApiKey | None], Grant]:
-    """What the caller may pass on to the key that is asked for, which may replace another."""
+    """The grants that the caller may give to the new key, which may replace another."""
     wish = Wish(_expiry(call.body.expires_at), _networks(call.body.networks))
     issuer = Issuer(call.who.expires_at, call.who.networks)
     now, lifetime = await call.service.store.now(), call.service.settings.key_lifetime

@@ -1,4 +1,4 @@
-"""Subscriptions and alerts: what a tenant wants to be told, and the figures that it has watched."""
+"""Notification subscriptions and alert rules."""
 
 from typing import Any
 from uuid import UUID
@@ -32,14 +32,14 @@ routes = Routes("Notifications")
 
 @routes.get("/v1/subscriptions", Action.READ, answer=SubscriptionList)
 async def list_subscriptions(call: Call) -> SubscriptionList:
-    """List what is told to whom."""
+    """List the subscriptions."""
     found = await call.service.store.subscriptions(call.tenant_id)
     return SubscriptionList(tuple(_view(each) for _, each in found))
 
 
 @routes.put("/v1/subscriptions/{subscription}", Action.CONTROL, body=SubscriptionRequest, answer=SubscriptionView)
 async def put_subscription(call: Call) -> SubscriptionView:
-    """Set what is told under a name, new or not. Everything that happens from now on is told."""
+    """Create or replace a subscription. It applies to events from now on."""
     request: SubscriptionRequest = call.body
     if not isinstance(request.to, EmailTo):
         check_url(request.to.url, call.service.targets.guard, "to.url")
@@ -62,7 +62,7 @@ async def put_subscription(call: Call) -> SubscriptionView:
 
 @routes.delete("/v1/subscriptions/{subscription}", Action.CONTROL, answer=Deleted)
 async def delete_subscription(call: Call) -> Deleted:
-    """Tell it no more; what is on its way still arrives."""
+    """Delete a subscription. Notifications that are being sent still arrive."""
     name = call.path["subscription"]
     await call.service.store.delete_subscription(call.tenant_id, name)
     await call.act("subscriptions.delete", name)
@@ -71,13 +71,13 @@ async def delete_subscription(call: Call) -> Deleted:
 
 @routes.get("/v1/alerts", Action.READ, answer=AlertList)
 async def list_alerts(call: Call) -> AlertList:
-    """List the alert rules, and how they stand."""
+    """List the alert rules and their states."""
     return AlertList(tuple(_alert(each) for each in await call.service.store.alerts(call.tenant_id)))
 
 
 @routes.put("/v1/alerts/{alert}", Action.CONTROL, body=AlertRequest, answer=AlertView)
 async def put_alert(call: Call) -> AlertView:
-    """Set an alert rule, new or not."""
+    """Create or replace an alert rule."""
     request: AlertRequest = call.body
     given: dict[str, Any] = msgspec.structs.asdict(request)
     rule = make_rule(AlertRule(call.path["alert"], **{**given, "figure": Figure(request.figure)}))
@@ -88,7 +88,7 @@ async def put_alert(call: Call) -> AlertView:
 
 @routes.delete("/v1/alerts/{alert}", Action.CONTROL, answer=Deleted)
 async def delete_alert(call: Call) -> Deleted:
-    """Remove an alert rule."""
+    """Delete an alert rule."""
     name = call.path["alert"]
     await call.service.store.delete_alert(call.tenant_id, name)
     await call.act("alerts.delete", name)

@@ -1,4 +1,4 @@
-"""Payloads that are stored once and referred to by jobs. They are encrypted, and never part of a list, log or event."""
+"""Stored payloads that jobs refer to. They are encrypted, and never part of a list, log or event."""
 
 from uuid import UUID
 
@@ -28,7 +28,7 @@ BYTES = "application/octet-stream"
     problems=(409,),
 )
 async def create_payload(call: Call) -> PayloadStored:
-    """Store a payload, encrypted; jobs refer to it by its `payload_ref`."""
+    """Store an encrypted payload. Jobs refer to it by `payload_ref`."""
     payload_id = new_id()
     await call.service.sealer.ready()
     sealed = call.service.sealer.seal(call.body, belongs_to=payload_owner(call.tenant_id, payload_id))
@@ -46,7 +46,7 @@ async def get_payload(call: Call) -> Reply:
 
 @routes.delete("/v1/payloads/{payload_id}", Action.ERASE, answer=Deleted)
 async def erase_payload(call: Call) -> Deleted:
-    """Erase a payload, whoever refers to it."""
+    """Delete a payload, also if jobs refer to it."""
     payload_id = call.identity("pay", "payload_id")
     await call.service.store.drop_payload(call.tenant_id, payload_id)
     await call.act("payloads.erase", show("pay", payload_id))
@@ -61,7 +61,7 @@ async def get_held_payload(call: Call) -> Reply:
     payload_id = call.identity("pay", "payload_id")
     tenant_id, sealed = await call.service.store.held_payload(session_of(call).id, payload_id)
     if tenant_id != call.tenant_id:
-        raise NotFound(f"there is no payload {show('pay', payload_id)}")
+        raise NotFound(f"the payload {show('pay', payload_id)} does not exist")
     return await _opened(call, payload_id, sealed)
 
 

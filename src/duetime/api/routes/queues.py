@@ -1,4 +1,4 @@
-"""Queues, and the workers and tasks behind them."""
+"""Queues, workers and tasks."""
 
 from msgspec import UNSET
 
@@ -27,19 +27,19 @@ routes = Routes("Queues and workers")
 
 @routes.get("/v1/queues", Action.READ, answer=QueueList)
 async def list_queues(call: Call) -> QueueList:
-    """List the queues, with what waits in them."""
+    """List the queues, with the number of waiting runs."""
     return QueueList(tuple(_view(queue) for queue in await call.service.store.queues(call.tenant_id)))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
 async def get_queue(call: Call) -> QueueView:
-    """Read a queue; one that nobody has used is empty."""
+    """Read a queue. A queue that was never used is empty."""
     return _view(await call.service.store.queue(call.tenant_id, _name(call)))
 
 
 @routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView)
 async def put_queue(call: Call) -> QueueView:
-    """Say how a queue shall be."""
+    """Change the settings of a queue."""
     asked, store, name = call.body, call.service.store, _name(call)
     queue = await store.queue(call.tenant_id, name)
     if asked.running is not UNSET or asked.rate is not UNSET:
@@ -56,19 +56,19 @@ async def put_queue(call: Call) -> QueueView:
 
 @routes.post("/v1/queues/{queue}/pause", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
 async def pause_queue(call: Call) -> QueueView:
-    """Start nothing more from a queue; what runs goes on."""
+    """Pause a queue: no run starts from it. Running ones continue."""
     return await _pause(call)
 
 
 @routes.post("/v1/queues/{queue}/resume", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
 async def resume_queue(call: Call) -> QueueView:
-    """Start again what waits in a queue."""
+    """Resume a queue."""
     return await _resume(call)
 
 
 @routes.get("/v1/workers", Action.READ, answer=WorkerList)
 async def list_workers(call: Call) -> WorkerList:
-    """List the workers that work for this tenant."""
+    """List the workers of this tenant."""
     store = call.service.store
     now, found = await store.now(), await store.workers(call.tenant_id)
     return WorkerList(
@@ -92,7 +92,7 @@ async def list_workers(call: Call) -> WorkerList:
 
 @routes.get("/v1/tasks", Action.READ, answer=TaskList)
 async def list_tasks(call: Call) -> TaskList:
-    """List the tasks that live workers have."""
+    """List the tasks that live workers provide."""
     found = await call.service.store.tasks(call.tenant_id)
     return TaskList(tuple(TaskView(each.name, each.workers, each.queues) for each in found))
 
@@ -113,7 +113,7 @@ def _name(call: Call) -> str:
     try:
         return check_name(call.path["queue"], "queue")
     except InvalidInput:
-        raise NotFound("there is no such queue") from None
+        raise NotFound("the queue does not exist") from None
 
 
 def _view(queue: Queue) -> QueueView:

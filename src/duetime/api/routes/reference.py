@@ -1,4 +1,4 @@
-"""The API's own description."""
+"""The documentation of the API."""
 
 import asyncio
 from base64 import b64encode
@@ -15,7 +15,7 @@ from duetime.api.openapi import make_document
 
 routes = Routes("Reference")
 described: list[Endpoint] = []
-"""Every endpoint. `duetime.api.table`, which holds the endpoints of this module too, fills it."""
+"""Every endpoint. Filled by `duetime.api.table`, which imports this module."""
 HTML = "text/html; charset=utf-8"
 API_VERSION = "1.0"
 _STYLE = (
@@ -27,12 +27,12 @@ _STYLE = (
 @routes.get("/openapi.json", None, answer=dict[str, Any])
 async def openapi(call: Call) -> Reply:
     """This API as an OpenAPI 3.1 document."""
-    return Reply(content=await asyncio.to_thread(document))  # the first time takes long
+    return Reply(content=await asyncio.to_thread(document))  # the first call takes long
 
 
 @routes.get("/docs", None, answers_with=HTML)
 async def docs(call: Call) -> Reply:
-    """This API as a page for people."""
+    """This API as an HTML page."""
     return Reply(content=_page().encode(), media=HTML, headers={"content-security-policy": _policy()})
 
 
@@ -58,6 +58,6 @@ def _page() -> str:
 
 @cache
 def _policy() -> str:
-    """The page may have this one style, and nothing else."""
+    """The content security policy of the page: only its own style."""
     style = b64encode(sha256(_STYLE.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; frame-ancestors 'none'"

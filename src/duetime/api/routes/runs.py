@@ -1,4 +1,4 @@
-"""Runs: what happened, and what is happening."""
+"""Runs: read and control."""
 
 import os
 from typing import Literal
@@ -21,7 +21,7 @@ routes = Routes("Runs")
 
 @routes.get("/v1/jobs/{job_id}/status", Action.READ, answer=JobStatusAnswer)
 async def get_job_status(call: Call) -> JobStatusAnswer:
-    """How a job stands: its status, its last and its next run, and what went wrong."""
+    """Read the status of a job: its last and its next run, and its last error."""
     report = await call.service.store.job_status(call.tenant_id, call.identity("job"))
     return JobStatusAnswer(
         job_id=show("job", report.job_id),
@@ -62,7 +62,7 @@ async def list_runs_of_job(call: Call) -> RunPage:
 
 @routes.get("/v1/runs", Action.READ, query=RunQuery, answer=RunPage)
 async def list_runs(call: Call) -> RunPage:
-    """List runs, newest first by the time they were due."""
+    """List runs, newest first by their due time."""
     query = call.query
     return await _page(
         call,
@@ -84,7 +84,7 @@ async def get_run(call: Call) -> RunView:
 
 @routes.post("/v1/runs/{run_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView)
 async def cancel_run(call: Call) -> RunView:
-    """Cancel a run that waits, or ask a running one to stop."""
+    """Cancel a waiting run, or ask a running one to stop."""
     run_id = call.identity("run")
     run = await call.service.store.cancel_run(call.tenant_id, run_id)
     await call.act("runs.cancel", show("run", run_id))
@@ -101,8 +101,8 @@ async def cancel_run(call: Call) -> RunView:
     repeats="by handler",
 )
 async def retry_run(call: Call) -> Reply:
-    """Try a run again: one that waits for its retry now, one that is over by a new run. A run is repeated once: asked
-    again, the answer is the run that repeats it."""
+    """Retry a run: a run that waits for its retry starts now, an ended one gets a new run. A run is repeated once:
+    repeated requests return the same new run."""
     run_id = call.identity("run")
     keyed = keyed_by_header(call, "retry", run_id)
     run = await call.service.store.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
@@ -121,7 +121,7 @@ async def retry_run(call: Call) -> Reply:
     repeats="by handler",
 )
 async def trigger_job(call: Call) -> Reply:
-    """Make an extra run of a job now, without touching its rhythm."""
+    """Run a job now, in addition to its schedule."""
     job_id = call.identity("job")
     keyed = keyed_by_header(call, "trigger", job_id)
     run = await call.service.store.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)

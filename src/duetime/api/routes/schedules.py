@@ -1,4 +1,4 @@
-"""Schedules: what one means, before any job has it."""
+"""Previews of schedules."""
 
 from datetime import datetime
 from typing import Any
@@ -30,7 +30,7 @@ _BOUNDS = tuple(name for name in BOUNDS if name != "tz")
 
 @routes.post("/v1/schedules/preview", Action.READ, body=PreviewRequest, answer=Preview, repeats="by nature")
 async def preview_schedule(call: Call) -> Preview:
-    """What a schedule means in one sentence, and its next fires with what clock changes make of them."""
+    """Describe a schedule in one sentence, and list its next fires with the effects of clock changes."""
     request, store = call.body, call.service.store
     start = await store.now() if request.start is None else check_moment(request.start, "start")
     schedule = _schedule(request, start)
@@ -51,10 +51,10 @@ def _schedule(request: PreviewRequest, now: datetime) -> Schedule:
         given["exclude"] = msgspec.structs.asdict(given["exclude"])
     if request.schedule is not None:
         if other := next((name for name in KINDS if name in given), None):
-            raise InvalidInput("one text is the whole schedule", field=other, remedy="leave it out")
+            raise InvalidInput("`schedule` is a whole schedule", field=other, remedy="omit it")
         given["when"] = request.schedule
     elif not any(name in given for name in KINDS):
-        raise InvalidInput("says no schedule", field="schedule", remedy="such as 'every weekday at 9am'")
+        raise InvalidInput("is not a schedule", field="schedule", remedy="such as 'every weekday at 9am'")
     if request.tz is not None:
         zone = check_zone(request.tz)
         if "run_at" not in given:

@@ -1,4 +1,4 @@
-"""Secrets that headers name, and what a tenant's requests are signed with."""
+"""Secrets for the headers of targets, and the secrets that sign a tenant's requests."""
 
 from datetime import datetime, timedelta
 
@@ -30,15 +30,15 @@ _LONGEST_OVERLAP = timedelta(days=90)
 
 @routes.get("/v1/secrets", Action.MANAGE_KEYS, answer=SecretList)
 async def list_secrets(call: Call) -> SecretList:
-    """List the secrets by name. What they are is told to nobody."""
+    """List the names of the secrets. Their values are never returned."""
     found = await call.service.store.tenant_secrets(call.tenant_id)
     return SecretList(tuple(_view(each) for each in found))
 
 
 @routes.put("/v1/secrets/{secret}", Action.MANAGE_KEYS, body=SecretRequest, answer=SecretStored, problems=(409,))
 async def put_secret(call: Call) -> SecretStored:
-    """Set a secret, new or not; headers of targets may name it. It is stored encrypted, never shown, and sent to no
-    other hosts."""
+    """Create or replace a secret that headers of targets can name. It is stored encrypted, never returned, and sent to
+    its hosts only."""
     request: SecretRequest = call.body
     name = check_secret_name(call.path["secret"])
     binding = SecretBinding(check_hosts(request.hosts), tuple(dict.fromkeys(request.roles)))
@@ -50,7 +50,7 @@ async def put_secret(call: Call) -> SecretStored:
 
 @routes.delete("/v1/secrets/{secret}", Action.MANAGE_KEYS, answer=Deleted)
 async def delete_secret(call: Call) -> Deleted:
-    """Delete a secret: attempts that need it fail from now on."""
+    """Delete a secret. Attempts that need it fail from now on."""
     await call.service.store.drop_secret(call.tenant_id, call.path["secret"])
     call.service.secrets.changed()
     await call.act("secrets.delete", call.path["secret"])
@@ -59,7 +59,7 @@ async def delete_secret(call: Call) -> Deleted:
 
 @routes.get("/v1/signing-secrets", Action.MANAGE_KEYS, answer=SigningList)
 async def list_signing_secrets(call: Call) -> SigningList:
-    """List what requests to targets are signed with, newest first."""
+    """List the signing secrets of requests to targets, newest first."""
     found = await call.service.store.signing_secrets(call.tenant_id)
     return SigningList(tuple(SigningView(*_told(each)) for each in found))
 
@@ -73,7 +73,7 @@ async def list_signing_secrets(call: Call) -> SigningList:
     status=201,
 )
 async def rotate_signing_secret(call: Call) -> SigningSecretMade:
-    """Make a new signing secret. The old ones sign along for a while, so that receivers can change over."""
+    """Create a signing secret. Requests are signed with the old ones too for a while, so that receivers can switch."""
     overlap = read_duration(call.body.overlap, "overlap")
     if overlap > _LONGEST_OVERLAP:
         raise InvalidInput(f"{call.body.overlap} is too long", field="overlap", remedy="at most 90 days")

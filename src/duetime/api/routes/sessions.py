@@ -1,4 +1,4 @@
-"""Sessions: how a browser logs in and out, and what it learns of itself."""
+"""Browser sessions: login, logout, and the current caller."""
 
 from importlib.metadata import version
 
@@ -24,7 +24,7 @@ HTML = "text/html; charset=utf-8"
 
 @routes.get("/login", None, query=LoginQuery, status=303, answers_with=HTML, problems=(401, 403))
 async def login(call: Call) -> Reply:
-    """Begin a browser's session with the token of a one-time link."""
+    """Begin a browser session with the token of a one-time link."""
     key = await call.service.sessions.follow(call.query.token)
     cookie = None if key is None else await _begin(call, key)
     if cookie is not None:
@@ -33,9 +33,9 @@ async def login(call: Call) -> Reply:
         return Reply(content=b"", media=HTML, headers={"location": "/#link-is-over"})
     raise Problem(
         UNAUTHENTICATED,
-        "the link was used already, or is too old",
+        "the link was used, or has expired",
         field="token",
-        remedy="ask for a new one: duetime login-link",
+        remedy="get a new link: duetime login-link",
     )
 
 
@@ -43,7 +43,7 @@ async def login(call: Call) -> Reply:
     "/login", None, body=LoginRequest, body_limit="tiny", answer=Nothing, problems=(401, 403), repeats="by nature"
 )
 async def login_with_key(call: Call) -> Reply:
-    """Begin a browser's session with a key."""
+    """Begin a browser session with a key."""
     _refuse_other_sites(call)
     service, text = call.service, call.body.key.strip()
     key = await service.store.key_by_hash(hash_of(text)) if looks_like_key(text) else None
@@ -70,10 +70,10 @@ async def login_with_key(call: Call) -> Reply:
     repeats="by nature",
 )
 async def logout(call: Call) -> Reply:
-    """End a browser's session, on the server too."""
+    """End a browser session, also on the server."""
     _refuse_other_sites(call)
     service, known = call.service, session_hash(call.headers, call.peer)
-    # A stranger's token is not worth forgetting what is known of all others.
+    # An unknown token must not clear the cache of sessions.
     if known is not None and await service.store.session_of(known) is not None:
         with service.gate.ending_sessions():
             await service.store.end_session_of(known)
@@ -82,21 +82,21 @@ async def logout(call: Call) -> Reply:
 
 @routes.post("/v1/login-links", Action.READ, body=Nothing, body_optional=True, answer=LoginLink, status=201)
 async def create_login_link(call: Call) -> LoginLink:
-    """Make a link that logs a browser in once, as the key of this request."""
+    """Create a link that logs a browser in once, with the key of this request."""
     key_id = call.who.key_id
-    assert key_id is not None  # the gate has let it in
+    assert key_id is not None  # authenticated
     if call.who.session_id is not None:
-        # A session that could begin another one would never end.
-        raise Problem(FORBIDDEN, "a session cannot make a login link", remedy="send the key itself")
+        # Otherwise a session could prolong itself without end.
+        raise Problem(FORBIDDEN, "a session cannot create a login link", remedy="authenticate with the key itself")
     made = await call.service.sessions.link(key_id)
     if made is None:
-        raise Conflict("this key cannot be used any more", remedy="use another one")
+        raise Conflict("the key is no longer usable", remedy="use another key")
     return LoginLink(token=made.token, path=f"/login?token={made.token}", expires_at=made.expires_at)
 
 
 @routes.get("/v1/sessions", Action.READ, query=SessionQuery, answer=SessionPage)
 async def list_sessions(call: Call) -> SessionPage:
-    """List the sessions of browsers, newest first: of this key, of all keys of the tenant, or of all tenants."""
+    """List browser sessions, newest first: of this key, of all keys of the tenant, or of all tenants."""
     size = call.query.page_size
     scope = _scope(call, call.query.of)
     found = await call.service.store.sessions(scope, await call.page_start(), size)
@@ -106,8 +106,8 @@ async def list_sessions(call: Call) -> SessionPage:
 
 @routes.post("/v1/sessions/{session_id}/revoke", Action.READ, body=Nothing, body_optional=True, answer=SessionView)
 async def revoke_session(call: Call) -> SessionView:
-    """End a session: at once on this server, within seconds on others. Those of other keys need the right to manage
-    keys."""
+    """Revoke a session: at once on this server, within seconds on others. Sessions of other keys need the permission to
+    manage keys."""
     session_id = call.identity("ses", "session_id")
     with call.service.gate.ending_sessions():
         ended = await call.service.store.end_session(_scope(call, _widest(call)), session_id)
@@ -118,9 +118,9 @@ async def revoke_session(call: Call) -> SessionView:
 
 @routes.get("/v1/me", Action.READ, answer=Me)
 async def get_me(call: Call) -> Me:
-    """Who asks, in which tenant, and what they may do."""
+    """Read the caller's key, tenant and permissions."""
     who, service = call.who, call.service
-    assert who.role is not None  # the gate has let them in
+    assert who.role is not None  # authenticated
     return Me(
         key_name=who.name,
         role=who.role.name.lower(),  # type: ignore[arg-type]
@@ -132,15 +132,15 @@ async def get_me(call: Call) -> Me:
 
 
 async def _begin(call: Call, key: ApiKey) -> str | None:
-    """The header that sets the cookie of a new session; None when the key cannot be used any more."""
+    """The `Set-Cookie` header of a new session; None if the key is no longer usable."""
     refuse_elsewhere(key, call.peer)
     return await call.service.sessions.begin(key, call.headers, call.peer)
 
 
 def _widest(call: Call) -> SessionsOf:
-    """The sessions that a caller may end."""
+    """The sessions that the caller may revoke."""
     role = call.who.role
-    assert role is not None  # the gate has let them in
+    assert role is not None  # authenticated
     if role is Role.ROOT:
         return "all"
     return "tenant" if may(role, Action.MANAGE_KEYS) else "key"
@@ -151,9 +151,11 @@ def _scope(call: Call, of: SessionsOf) -> SessionScope:
     if of == "key":
         return SessionScope(key_id=call.who.key_id)
     if of == "all" and widest != "all":
-        raise Problem(FORBIDDEN, "only a root key may see all sessions", field="of", remedy="leave it out")
+        raise Problem(FORBIDDEN, "only a root key may see all sessions", field="of", remedy="omit it")
     if widest == "key":
-        raise Problem(FORBIDDEN, "only keys that manage keys see those of others", field="of", remedy="leave it out")
+        raise Problem(
+            FORBIDDEN, "only keys that may manage keys see sessions of other keys", field="of", remedy="omit it"
+        )
     return EVERYWHERE if of == "all" else SessionScope(tenant_id=call.tenant_id)
 
 
@@ -175,6 +177,6 @@ def _view(call: Call, session: Session) -> SessionView:
 
 
 def _refuse_other_sites(call: Call) -> None:
-    """A page of another site must not log a browser in here under another key, or out."""
+    """Refuse pages of other sites: they must not log a browser in with another key, or out."""
     if not may_log_in(call.headers):
-        raise refusal("log in on this server's own page")
+        raise refusal("log in on this server's dashboard")

@@ -1,4 +1,4 @@
-"""Tenants: for the operator of the platform, with a root key."""
+"""Tenants, for operators with a root key."""
 
 from uuid import UUID
 
@@ -54,7 +54,7 @@ async def get_tenant(call: Call) -> TenantView:
 
 @routes.patch("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, body=TenantPatch, answer=TenantView, problems=(409,))
 async def change_tenant(call: Call) -> TenantView:
-    """Change a tenant; suspend it, or let it go on."""
+    """Change, suspend or reactivate a tenant."""
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
     names = ", ".join(given)
     if given.get("encrypt_args"):
@@ -73,7 +73,7 @@ async def change_tenant(call: Call) -> TenantView:
 async def _found(call: Call) -> Tenant:
     name = call.path["tenant"]
     if not name.isprintable():
-        raise NotFound("there is no such tenant")
+        raise NotFound("the tenant does not exist")
     return await call.service.store.tenant(name)
 
 

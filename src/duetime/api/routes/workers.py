@@ -1,4 +1,4 @@
-"""The remote worker protocol: how a worker in any language gets runs and reports what became of them.
+"""The remote worker protocol: how a worker in any language gets runs and reports outcomes.
 
 `docs/worker-protocol.md` documents it, `wire/workers.py` declares its messages, `engine/worker_gateway.py` serves it.
 """
@@ -71,12 +71,12 @@ _PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH"
 
 @routes.post("/v1/workers", Action.WORK, body=Registration, body_limit="batch", answer=Registered, status=201)
 async def register_worker(call: Call) -> Registered:
-    """Begin to work: a lease, under a fresh id"""
+    """Register a worker: it gets an id and a lease"""
     body: Registration = call.body
     tasks = {_task(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}
     for field, text in (("name", body.name), ("version", body.version)):
         if not text.isprintable():
-            raise InvalidInput("holds characters that cannot be shown", field=field, remedy="printable characters only")
+            raise InvalidInput("contains unprintable characters", field=field, remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
     queues = _queues(call, body.queues)
     defaults = await _of_its_queues(call, {name: _defaults(name, said, tasks) for name, said in body.defaults.items()})
@@ -116,7 +116,7 @@ async def register_worker(call: Call) -> Registered:
     repeats="by nature",
 )
 async def claim_runs(call: Call) -> Dealt:
-    """Wait for runs, and take them; ask again with the same number when the answer was lost"""
+    """Wait for runs and claim them; repeat with the same number if the response was lost"""
     body: Ask = call.body
     worker = session_of(call)
     room = body.room if body.claim_no else 0
@@ -133,7 +133,7 @@ async def claim_runs(call: Call) -> Dealt:
         try:
             await admission.renew()
         except (Problem, NotFound):
-            # Its key has ended while it waited: what it would have got goes to others, as if it had not been claimed.
+            # Its key has ended while it waited: its runs are released to other workers.
             if turn.runs:
                 await call.service.gateway.hand_back(worker.id, [], [body.claim_no])
             raise
@@ -170,7 +170,7 @@ async def heartbeat(call: Call) -> Beaten:
     repeats="by nature",
 )
 async def complete_runs(call: Call) -> Refusals:
-    """Report how attempts ended; each counts only while run, fence and worker match"""
+    """Report how attempts ended; a report counts only if run, fence and worker match"""
     body: Reports = call.body
     ended: list[Completion] = []
     judged: list[Reported] = []
@@ -192,7 +192,7 @@ async def complete_runs(call: Call) -> Refusals:
     repeats="by nature",
 )
 async def note_progress(call: Call) -> Refusals:
-    """Say how far running attempts are, and save what the next attempt should start from"""
+    """Report the progress of running attempts, and save checkpoints for the next attempt"""
     body: Notes = call.body
     notes = [_note(note, f"notes[{index}]") for index, note in enumerate(body.notes)]
     answer = await call.service.gateway.note(session_of(call).id, notes)
@@ -210,7 +210,7 @@ async def note_progress(call: Call) -> Refusals:
     repeats="by nature",
 )
 async def compare_runs(call: Call) -> Unaccounted:
-    """Name the runs held under some claims, and learn which others the server has under them"""
+    """Reconcile claims: name the held runs, and get the other runs that the server has under these claims"""
     body: Compare = call.body
     held = [_named_run(text, f"runs[{index}]") for index, text in enumerate(body.runs)]
     found = await call.service.gateway.unaccounted(session_of(call).id, body.claims, held)
@@ -228,7 +228,7 @@ async def compare_runs(call: Call) -> Unaccounted:
     repeats="by nature",
 )
 async def hand_back_runs(call: Call) -> HandedBack:
-    """Give runs back as if they had not been claimed"""
+    """Release runs as if they had not been claimed"""
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
     gateway, worker = call.service.gateway, session_of(call)
@@ -246,7 +246,7 @@ async def hand_back_runs(call: Call) -> HandedBack:
     repeats="by nature",
 )
 async def get_held_parents(call: Call) -> Parents:
-    """What a run depended on that the worker holds, and what came of it"""
+    """List the parents of a run that the worker holds, with their results"""
     body: AskParents = call.body
     run_id = _run_id(body, "run_id")
     after = None if body.after is None else parse("job", body.after)
@@ -256,13 +256,13 @@ async def get_held_parents(call: Call) -> Parents:
 
 @routes.delete("/v1/workers/{worker_id}", Action.WORK, **SESSION, answer=Left, problems=(404,))
 async def delete_worker(call: Call) -> Left:
-    """End the lease; what is still held goes to others"""
+    """End the lease; other workers get the runs that are still held"""
     await call.service.gateway.leave(session_of(call).id)
     return Left()
 
 
 def _queues(call: Call, wanted: Sequence[str]) -> tuple[str, ...]:
-    """What the worker serves: what it asks for, and never more than its key may."""
+    """The queues that the worker serves: those it asks for, within those of its key."""
     names = {check_name(queue, f"queues[{index}]") for index, queue in enumerate(wanted)}
     bound = frozenset(call.who.queues)
     if not bound:
@@ -278,8 +278,8 @@ def _queues(call: Call, wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str, Defaults]:
-    """What a key that is bound to queues may tell: of tasks whose jobs go to its queues, before and after. Otherwise it
-    could lead the jobs of other queues to its own. The rest of an app's tasks is for other workers to tell."""
+    """The defaults that a key with queues may set: of tasks whose jobs go to its queues, before and after. Otherwise it
+    could direct the jobs of other queues to its own. Other workers set the rest."""
     bound = frozenset(call.who.queues)
     if not bound or not defaults:
         return defaults
@@ -376,7 +376,7 @@ def _note(note: Note, field: str) -> RunNote:
 def _logs(logs: Logs | None, field: str) -> bytes | None:
     if logs is None:
         return None
-    # Whole, with what is left out by default: it is kept as it is, and read by others.
+    # With its default values: it is stored as it is, and read by other programs.
     lines = [{"at": line.at, "level": line.level, "text": line.text} for line in logs.lines]
     return json.encode({"lines": lines, "dropped": logs.dropped}, field=f"{field}.logs", limit=LOG_LIMIT)
 
@@ -399,7 +399,7 @@ def _named_run(text: str, field: str) -> UUID:
 def _defaults(name: str, said: TaskDefaults, tasks: Set[str]) -> Defaults:
     at = f"defaults.{name}"
     if name not in tasks:
-        raise InvalidInput(f"{name!r} is not one of its tasks", field=at, remedy="name it in tasks, too")
+        raise InvalidInput(f"{name!r} is not one of the worker's tasks", field=at, remedy="also name it in `tasks`")
     try:
         return read_defaults(said)
     except InvalidInput as error:
