@@ -82,7 +82,7 @@ async def test_a_request_names_its_host_once(api: Served, silent: Any, head: byt
     connection = await silent(api)
     await connection.send(b"GET /livez HTTP/1.1\r\n" + head + b"\r\n")
     answer = await connection.told()
-    assert status(answer) == 400 and b"Send the header Host once" in answer
+    assert status(answer) == 400 and b"Send exactly one" in answer
     assert b'duetime_http_refused_total{reason="host"}' in (await api.get("/metrics")).body
 
 

@@ -190,10 +190,10 @@ async def test_a_batch_that_takes_long_to_check_is_refused(api: Served, monkeypa
 @pytest.mark.parametrize(
     ("body", "refusal"),
     [
-        (b'{"name":"' + b"\\u00e9" * 400_000 + b'"}', "a text does not end, or is longer"),
-        (b'{"slots":' + b"1" * 2_000_000 + b"}", "a number or space is longer"),
-        (b'{"slots":' + b" " * 2_000_000 + b"1}", "a number or space is longer"),
-        (b'{"name":"' + b'\\"' * 900_000, "a text does not end"),
+        (b'{"name":"' + b"\\u00e9" * 400_000 + b'"}', "a string is not terminated, or is longer"),
+        (b'{"slots":' + b"1" * 2_000_000 + b"}", "a number or whitespace is longer"),
+        (b'{"slots":' + b" " * 2_000_000 + b"1}", "a number or whitespace is longer"),
+        (b'{"name":"' + b'\\"' * 900_000, "a string is not terminated"),
     ],
     ids=["text", "number", "space", "quotes"],
 )
