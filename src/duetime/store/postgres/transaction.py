@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from duetime.store.postgres.database import PARAMETERS, SQL, Connection, Database, affected
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.shared.transaction import Row, Work
+from duetime.store.shared.transaction import Row, SingleStatements, Work
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class PostgresTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresTransactions:
+class PostgresTransactions(SingleStatements):
     database: Database
     tenant_id: int | None = None
     snapshot: bool = False
@@ -58,26 +58,12 @@ class PostgresTransactions:
         async with self._transaction() as connection:
             return await work(PostgresTransaction(connection))
 
-    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
-        return await self._alone(lambda transaction: transaction.rows(name, **given))
-
-    async def row(self, name: str, /, **given: Any) -> Row | None:
-        return await self._alone(lambda transaction: transaction.row(name, **given))
-
-    async def value(self, name: str, /, **given: Any) -> Any:
-        return await self._alone(lambda transaction: transaction.value(name, **given))
-
-    async def execute(self, name: str, /, **given: Any) -> int:
-        return await self._alone(lambda transaction: transaction.execute(name, **given))
-
-    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
-        await self._alone(lambda transaction: transaction.many(name, given))
+    async def alone(self, work: Work[T]) -> T:
+        """One statement is a transaction by itself, unless it needs the role of a tenant."""
+        return await (self._without_begin(work) if self.tenant_id is None else self.run(work))
 
     @retry_on_deadlock
-    async def _alone(self, work: Work[T]) -> T:
-        """One statement, which is a transaction by itself unless it needs the role of a tenant."""
-        if self.tenant_id is not None:
-            return await self.run(work)
+    async def _without_begin(self, work: Work[T]) -> T:
         async with self.database.connection() as connection:
             return await work(PostgresTransaction(connection))
 

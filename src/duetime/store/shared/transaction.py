@@ -67,6 +67,29 @@ class Transactions(Statements, Protocol):
         """What `work` returns, once its transaction is committed."""
 
 
+class SingleStatements:
+    """Each statement as a transaction of its own."""
+
+    async def alone(self, work: Work[T]) -> T:
+        """Run the one statement of this work."""
+        raise NotImplementedError
+
+    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
+        return await self.alone(lambda transaction: transaction.rows(name, **given))
+
+    async def row(self, name: str, /, **given: Any) -> Row | None:
+        return await self.alone(lambda transaction: transaction.row(name, **given))
+
+    async def value(self, name: str, /, **given: Any) -> Any:
+        return await self.alone(lambda transaction: transaction.value(name, **given))
+
+    async def execute(self, name: str, /, **given: Any) -> int:
+        return await self.alone(lambda transaction: transaction.execute(name, **given))
+
+    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
+        await self.alone(lambda transaction: transaction.many(name, given))
+
+
 class SharedRole:
     """What a role that both stores share depends on."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from duetime.store.shared.transaction import Row, Work
+from duetime.store.shared.transaction import Row, SingleStatements, Work
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.values import encoded, moment
@@ -44,7 +44,7 @@ class SqliteTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteTransactions:
+class SqliteTransactions(SingleStatements):
     database: Database
 
     def of(self, tenant_id: int) -> "SqliteTransactions":
@@ -56,20 +56,8 @@ class SqliteTransactions:
     async def run(self, work: Work[T]) -> T:
         return await self.database.run(lambda connection, now: at_once(work(SqliteTransaction(connection, now))))
 
-    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
-        return await self.run(lambda transaction: transaction.rows(name, **given))
-
-    async def row(self, name: str, /, **given: Any) -> Row | None:
-        return await self.run(lambda transaction: transaction.row(name, **given))
-
-    async def value(self, name: str, /, **given: Any) -> Any:
-        return await self.run(lambda transaction: transaction.value(name, **given))
-
-    async def execute(self, name: str, /, **given: Any) -> int:
-        return await self.run(lambda transaction: transaction.execute(name, **given))
-
-    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
-        await self.run(lambda transaction: transaction.many(name, given))
+    async def alone(self, work: Work[T]) -> T:
+        return await self.run(work)
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
