@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from duetime.engine.wait_queue import Waiting
+from duetime.engine.wait_queue import WaitingClaim
 from duetime.engine.worker_gateway import WorkerGateway
 from duetime.ids import new_id
 from duetime.model.attempt import Claimed
@@ -37,7 +37,7 @@ async def test_a_claim_that_another_server_was_committing_is_found(
     gateway = WorkerGateway(other, poll=timedelta(seconds=1))
     dealing = asyncio.create_task(gateway.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiting = Waiting(worker.id, 1, 5, TrialRoom())
+    waiting = WaitingClaim(worker.id, 1, 5, TrialRoom())
     turn = asyncio.create_task(gateway.claim(await store.worker(worker.id), None, waiting, 10.0, gone))
     await asyncio.wait({turn, dealing}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
     gateway.loops[0].stop()
@@ -55,7 +55,7 @@ async def test_a_hint_about_a_new_lane_is_followed_up_though_lanes_were_just_rea
     dealing = asyncio.create_task(gateway.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     for claim_no in range(1, 4):
-        waiting = Waiting(worker.id, claim_no, 5, 0, 0)
+        waiting = WaitingClaim(worker.id, claim_no, 5, 0, 0)
         turn = asyncio.create_task(gateway.claim(await store.worker(worker.id), None, waiting, 60.0, gone))
         await asyncio.sleep(0)
         await submit(store, job(queue=f"queue-{claim_no}"))

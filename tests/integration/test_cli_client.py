@@ -327,7 +327,7 @@ async def test_what_cannot_be_undone_is_asked_at_a_terminal(
     file.write_text(json.dumps({"nodes": {"a": {"task": "later", "run_in": "1d"}}}))
     (graph,) = facts(await duetime("graphs", "submit", str(file), "--json"))
     # A test has no terminal.
-    monkeypatch.setattr("duetime.cli.server_commands.Talk.asks", lambda talk, *, yes: not yes)
+    monkeypatch.setattr("duetime.cli.server_commands.ServerCommand.must_confirm", lambda talk, *, yes: not yes)
     for command, question in (
         (("dead", "discard", "--all"), "Remove 3 dead letters?"),
         (("dead", "discard", "--task", "fail"), "Remove 3 dead letters?"),

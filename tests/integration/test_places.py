@@ -15,7 +15,7 @@ import uvloop
 from duetime import App, FailureClass, LeaseLost, RetryPolicy, RunState, SyncContext, current_context
 from duetime.model.attempt import AttemptState, RunNote
 from duetime.worker import prefetch, processes
-from duetime.worker.progress_reports import Notes
+from duetime.worker.progress_reports import ProgressReports
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, quick_settings, working
@@ -136,7 +136,7 @@ async def test_a_child_that_is_killed_ends_its_own_attempt_only(app: App, tmp_pa
 async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """A timeout may strike at the moment in which the function returns: its outcome has arrived, its child dies."""
     square = app.task(process=True, retries=0)(tasks.square)
-    told = processes.ProcessExecutor._told
+    told = processes.ProcessExecutor._on_message
     killed = []
 
     def strike(self: processes.ProcessExecutor, worker: processes.Child, kind: str, order: int, content: Any) -> None:
@@ -236,14 +236,14 @@ async def test_a_child_has_a_context(app: App) -> None:
 async def test_a_thread_that_a_function_leaves_behind_disturbs_nobody(
     app: App, monkeypatch: pytest.MonkeyPatch, asks_after: float, ends_after: float, said: list[str]
 ) -> None:
-    save = Notes.save
+    save = ProgressReports.save
 
-    async def slow_save(self: Notes, worker_id: UUID, note: RunNote) -> None:
+    async def slow_save(self: ProgressReports, worker_id: UUID, note: RunNote) -> None:
         await asyncio.sleep(0.3)
         with contextlib.suppress(LeaseLost):  # the run is over by then
             await save(self, worker_id, note)
 
-    monkeypatch.setattr(Notes, "save", slow_save)
+    monkeypatch.setattr(ProgressReports, "save", slow_save)
     leave_a_thread = app.task(process=True, retries=0)(tasks.leave_a_thread)
     square = app.task(process=True, retries=0)(tasks.square)
     refusals = app.task(process=True, retries=0)(tasks.refusals)
