@@ -231,7 +231,7 @@ def trust_the_first_look(_seed: int) -> Iterator[None]:
         self._steady_at = at
         return False, False
 
-    with patch.object(ClockGuard, "_first_look", first_look):
+    with patch.object(ClockGuard, "_first_reading", first_look):
         yield
 
 
