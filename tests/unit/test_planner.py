@@ -6,7 +6,7 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.model.lane import Lane, LaneKey, Look, Sight, Tier, Trial
 from duetime.model.planner import Planner
-from duetime.model.suspicion import PATIENCE, Losses, Suspicion, TrialRoom
+from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, Losses, Suspicion, TrialRoom
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 PLACES = {"work": 0, "think": 1, "duetime.http": 0}
@@ -54,7 +54,7 @@ def test_it_says_whether_it_serves_a_lane_that_woke() -> None:
 def test_a_lane_that_fell_asleep_since_the_look_is_passed_over() -> None:
     made = planner(lane(1), lane(2), lane(3, trial=Trial.ALONE))
     made.learn_lanes([], asleep=[1, 3])
-    found = look({1: 5, 2: 5, 3: 5}, waited=PATIENCE + 1)
+    found = look({1: 5, 2: 5, 3: 5}, waited=IDLE_WORKER_TIMEOUT + 1)
     assert planned(made, found) == {2: 5}
     assert not made.plan_alone(found, idle=True)
     assert [sight.lane_id for group in made.by_trust(found) for sight in group.sights] == [2]
@@ -101,7 +101,7 @@ def test_a_run_that_is_tried_alone_waits_for_an_idle_worker_but_not_for_ever() -
     assert dict(made.deal([10, 10])) == {1: 5}, "the plan stays"
     assert made.plan_alone(found, idle=True)
     assert dict(made.deal([10, 10])) == {2: 1}
-    assert made.plan_alone(look({1: 5, 2: 5}, waited=PATIENCE + 1), idle=False)
+    assert made.plan_alone(look({1: 5, 2: 5}, waited=IDLE_WORKER_TIMEOUT + 1), idle=False)
     assert dict(made.deal([10, 10])) == {2: 1}
     assert not made.plan_alone(look({1: 5}), idle=True)
 
