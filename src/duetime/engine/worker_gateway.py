@@ -96,7 +96,7 @@ class WorkerGateway:
                 self._cache(known)
         knows_token = known.token_hash is not None and compare_digest(known.token_hash, token_hash)
         if known.tenant_id != tenant_id or known.key_id != key_id or not knows_token:
-            raise NotFound(f"worker {show('wrk', worker_id)} does not exist")
+            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
         self._seen[worker_id] = monotonic()
         return known
 
