@@ -76,7 +76,7 @@ async def test_a_submission_may_ask_for_fewer_retries(app: App) -> None:
     async def hopeless() -> None:
         raise ValueError("never")
 
-    assert len((await run_once(app, hopeless, retries=0)).attempts) == 1
+    assert len((await run_once(app, hopeless.options(retries=0))).attempts) == 1
 
 
 @pytest.mark.parametrize(

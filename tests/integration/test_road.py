@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from duetime.store.protocol.store import Counts
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
+Submit = Callable[..., Awaitable[Receipt[str]]]
+
 
 @pytest.fixture
 def started() -> list[str]:
@@ -18,7 +21,7 @@ def started() -> list[str]:
 
 
 @pytest.fixture
-def note(app: App, started: list[str]) -> Callable[..., Awaitable[Receipt]]:
+def note(app: App, started: list[str]) -> Submit:
     """Submits a task that writes down its argument."""
 
     @app.task(name="note")
@@ -26,7 +29,10 @@ def note(app: App, started: list[str]) -> Callable[..., Awaitable[Receipt]]:
         started.append(what)
         return what.upper()
 
-    return note.submit
+    def submit(what: str, **options: Any) -> Awaitable[Receipt[str]]:
+        return note.options(**options).submit(what)
+
+    return submit
 
 
 async def now(app: App):
@@ -56,7 +62,7 @@ async def test_a_job_for_now_runs_and_its_result_is_kept(app: App) -> None:
     assert await counts(app) == Counts(jobs=0, runs=0, history=1, dead_letters=0)
 
 
-async def test_a_delay_is_waited_for(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
+async def test_a_delay_is_waited_for(app: App, note: Submit) -> None:
     async with working(app):
         before = await now(app)
         receipt = await note(what="later", run_in="200ms")
@@ -66,7 +72,7 @@ async def test_a_delay_is_waited_for(app: App, note: Callable[..., Awaitable[Rec
     assert run.value == "LATER"
 
 
-async def test_a_moment_is_waited_for(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
+async def test_a_moment_is_waited_for(app: App, note: Submit) -> None:
     async with working(app):
         await ended(app, await note(what="warm"))
         moment = (await now(app) + timedelta(seconds=4)).astimezone(timezone(timedelta(hours=5, minutes=45)))
@@ -78,9 +84,7 @@ async def test_a_moment_is_waited_for(app: App, note: Callable[..., Awaitable[Re
         assert run.started_at >= moment
 
 
-async def test_a_moment_in_the_past_means_now_and_the_receipt_says_so(
-    app: App, note: Callable[..., Awaitable[Receipt]]
-) -> None:
+async def test_a_moment_in_the_past_means_now_and_the_receipt_says_so(app: App, note: Submit) -> None:
     moment = await now(app) - timedelta(hours=2)
     receipt = await note(what="late", run_at=moment)
     assert receipt.note is not None and receipt.note.startswith("run_at lies 2h")
@@ -89,7 +93,7 @@ async def test_a_moment_in_the_past_means_now_and_the_receipt_says_so(
         assert (await ended(app, receipt)).state is RunState.SUCCEEDED
 
 
-async def test_a_distant_job_waits_in_its_first_home(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
+async def test_a_distant_job_waits_in_its_first_home(app: App, note: Submit) -> None:
     async with working(app):
         receipt = await note(what="tomorrow", run_in="1d")
         await ended(app, await note(what="now"))
@@ -101,7 +105,7 @@ async def test_a_distant_job_waits_in_its_first_home(app: App, note: Callable[..
         await app.wait(receipt, 0)
 
 
-async def test_an_interval_fires_again_and_again(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
+async def test_an_interval_fires_again_and_again(app: App, note: Submit) -> None:
     async with working(app):
         receipt = await app.schedule("note", {"what": "tick"}, every="1s")
 
@@ -115,9 +119,7 @@ async def test_an_interval_fires_again_and_again(app: App, note: Callable[..., A
     assert older.due_at == receipt.next_run
 
 
-async def test_one_key_is_one_job_however_often_it_is_scheduled(
-    app: App, note: Callable[..., Awaitable[Receipt]]
-) -> None:
+async def test_one_key_is_one_job_however_often_it_is_scheduled(app: App, note: Submit) -> None:
     first = await app.schedule("note", {"what": "report"}, cron="0 9 * * MON-FRI", tz="Europe/Berlin", key="daily")
     again = await app.schedule("note", {"what": "report"}, cron="0  9 * * MON-FRI", tz="Europe/Berlin", key="daily")
     assert (again.job_id, again.next_run) == (first.job_id, first.next_run)
@@ -130,7 +132,7 @@ async def test_one_key_is_one_job_however_often_it_is_scheduled(
     assert (await counts(app)).jobs == 1
 
 
-async def test_ten_starts_at_once_leave_one_scheduled_job(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
+async def test_ten_starts_at_once_leave_one_scheduled_job(app: App, note: Submit) -> None:
     calls = (app.schedule("note", {"what": "x"}, every="1h", key="hourly") for _ in range(10))
     receipts = await asyncio.gather(*calls)
     assert len({receipt.job_id for receipt in receipts}) == 1
@@ -153,20 +155,18 @@ async def test_a_thousand_jobs_in_one_call(app: App, started: list[str]) -> None
     assert [run.value for run in runs] == list(range(0, 1000, 99))
 
 
-async def test_one_bad_item_refuses_the_whole_batch(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
+async def test_one_bad_item_refuses_the_whole_batch(app: App, note: Submit) -> None:
     batch = [{"what": str(number)} for number in range(10)]
     batch[7] = {"what": {1, 2}}
-    with pytest.raises(InvalidInput, match=r"^batch\[7\]\.args\.what: set is not JSON"):
+    with pytest.raises(InvalidInput, match=r"^calls\[7\]\.args\.what: set is not JSON"):
         await app.submit_many([app.tasks["note"].bind(**each) for each in batch])
     batch[7] = {"wat": "x"}
-    with pytest.raises(InvalidInput, match=r"^batch\[7\]\.args: .*missing a required argument: 'what'"):
+    with pytest.raises(InvalidInput, match=r"^args: .*missing a required argument: 'what'"):
         await app.submit_many([app.tasks["note"].bind(**each) for each in batch])
     assert await counts(app) == Counts(0, 0, 0, 0)
 
 
-async def test_an_idempotency_key_answers_its_first_request_again(
-    app: App, note: Callable[..., Awaitable[Receipt]], started: list[str]
-) -> None:
+async def test_an_idempotency_key_answers_its_first_request_again(app: App, note: Submit, started: list[str]) -> None:
     first = await note(what="order 7", idempotency_key="order-7")
     async with working(app):
         await ended(app, first)
@@ -178,9 +178,7 @@ async def test_an_idempotency_key_answers_its_first_request_again(
     assert started == ["order 7"]
 
 
-async def test_a_higher_priority_goes_first(
-    app: App, note: Callable[..., Awaitable[Receipt]], started: list[str]
-) -> None:
+async def test_a_higher_priority_goes_first(app: App, note: Submit, started: list[str]) -> None:
     for priority in ("LOW", "MEDIUM", "HIGH"):
         for number in range(3):
             last = await note(what=f"{priority} {number}", priority=priority)
@@ -201,9 +199,7 @@ async def test_a_higher_priority_goes_first(
         assert [name for name in started if name.startswith(priority)] == [f"{priority} {n}" for n in range(3)]
 
 
-async def test_a_worker_serves_the_queues_that_it_is_told_to(
-    app: App, note: Callable[..., Awaitable[Receipt]], started: list[str]
-) -> None:
+async def test_a_worker_serves_the_queues_that_it_is_told_to(app: App, note: Submit, started: list[str]) -> None:
     other = await note(what="other")
     async with working(app, queues=("mail",)):
         await ended(app, await note(what="mail", queue="mail"))

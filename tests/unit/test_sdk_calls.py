@@ -210,7 +210,7 @@ def test_the_names_of_other_libraries_are_hinted_at(send: Any, name: str, hint: 
 async def test_a_task_of_another_app_is_refused(send: Any) -> None:
     other = App(database_url="postgresql://nowhere.invalid/none")
     with pytest.raises(NotFound, match="belongs to another app"):
-        other.submit(send.bind("a"))
+        await other.submit(send.bind("a"))
     with pytest.raises(NotFound, match="belongs to another app"):
         await other.submit_many([send.bind("a")])
     with pytest.raises(NotFound, match="belongs to another app"):

@@ -74,7 +74,8 @@ def make_jobs(
         task = what.task if isinstance(what, Call) else None
         # The calls of a batch mostly have one task and one set of options.
         if last is None or task is not last[0] or order.options is not last[1]:
-            last = task, order.options, _resolve(task, order, now)
+            plain = None if task is None or order.options else task.resolved
+            last = task, order.options, plain or _resolve(task, order, now)
         if isinstance(what, Call):
             name, args = what.task.name, order.args
         else:
@@ -88,8 +89,6 @@ def _resolve(task: Task[..., Any] | None, order: Order, now: datetime | None) ->
     options = order.options
     if task is None:
         found = resolve(NOTHING_GIVEN, options, now=now)
-    elif not options and task.resolved is not None:
-        found = task.resolved
     else:
         found = resolve(task.base, merged(task.given, options) if task.given else options, now=now)
     if order.once and not isinstance(found.schedule, Once):

@@ -57,7 +57,8 @@ class Submission(StoredJobs, ABC):
         own open asyncpg or psycopg connection: the job then commits or rolls back with your data. Options given here
         count before those of the task.
         """
-        return Pending("submit", self._submit, self._what(what, args), options)
+        found = what if type(what) is Call and args is None else self._what(what, args)
+        return Pending("submit", self._submit, found, options)
 
     def submit_many(
         self, calls: Iterable[Bindable[R]], /, **options: Unpack[SubmitOptions]
@@ -96,7 +97,7 @@ class Submission(StoredJobs, ABC):
         nodes = {}
         for name, planned in plan.nodes.items():
             try:
-                order = self._order(self._call(planned.call), planned.options, OF_SUBMISSIONS)
+                order = self._order(planned.call, planned.options, OF_SUBMISSIONS)
             except InvalidInput as error:
                 raise within(f"nodes.{name}", error) from None
             nodes[name] = Node(order, planned.parents, planned.rule)
@@ -123,9 +124,12 @@ class Submission(StoredJobs, ABC):
         check_options(options, OF_SUBMISSIONS, None)
         orders: list[Order] = []
         limit = self.settings.max_payload
+        owned: Task[..., Any] | None = None
         for index, each in enumerate(calls):
             try:
-                call = self._call(each)
+                call = each if type(each) is Call else self._call(each)
+                if call.task is not owned:
+                    owned = self._check_own(call)
                 orders.append(Order(call, call.encoded(limit), options))
             except InvalidInput as error:
                 raise within(f"calls[{index}]", error) from None
@@ -160,20 +164,24 @@ class Submission(StoredJobs, ABC):
     def _call(self, what: Bindable[Any]) -> Call[Any]:
         if not isinstance(what, _CALLS):
             raise InvalidInput(f"{what!r} is not a task", field="task", remedy="decorate it with @app.task")
-        call = what.bind()
-        if call.task.app is not cast(Submitter, self):
-            raise NotFound(f"the task {call.task.name!r} belongs to another app", field="task")
-        return call
+        return what.bind()
 
     def _order(
         self, what: Call[Any] | Target, options: Mapping[str, Any], allowed: Mapping[str, Any], *, once: bool = True
     ) -> Order:
-        if isinstance(what, Call):
-            if options:
-                check_options(options, allowed, what.task)
-            return Order(what, what.encoded(self.settings.max_payload), options, once)
-        check_options(options, allowed, None)
-        return Order(what, b"", options, once)
+        """What is asked for, with everything checked that can be checked here."""
+        if not isinstance(what, Call):
+            check_options(options, allowed, None)
+            return Order(what, b"", options, once)
+        self._check_own(what)
+        if options:
+            check_options(options, allowed, what.task)
+        return Order(what, what.encoded(self.settings.max_payload), options, once)
+
+    def _check_own(self, call: Call[Any]) -> Task[..., Any]:
+        if call.task.app is not cast(Submitter, self):
+            raise NotFound(f"the task {call.task.name!r} belongs to another app", field="task")
+        return call.task
 
     def _receipt(self, answer: Submitted) -> Receipt[Any]:
         return Receipt(*receipt_fields(answer), self.wait)

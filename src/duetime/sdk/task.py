@@ -114,6 +114,7 @@ class Task(Generic[P, R_co]):
         """What both mean together; None where that depends on the day."""
         self.connection: object = None
         self.function = function = definition.function
+        self._required, self._known = definition.required, definition.known
         parameters = definition.signature.parameters.values()
         self._positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         self.__doc__ = function.__doc__
@@ -136,10 +137,10 @@ class Task(Generic[P, R_co]):
 
     def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """This task with these arguments, to be submitted or scheduled."""
-        arguments = self._by_name(args, kwargs) if args else kwargs
-        if not self.definition.accepts(arguments):
-            raise self._misfit(arguments)
-        return Call(self, arguments)
+        given = self._by_name(args, kwargs) if args else kwargs
+        if not (self._required <= given.keys() and (self._known is None or given.keys() <= self._known)):
+            raise self._misfit(given)
+        return Call(self, given)
 
     def options(self, /, **options: Unpack[SubmitOptions]) -> Self:
         """The same task with these options, which count before those of the decorator."""
@@ -285,9 +286,9 @@ def make_task(
 
 def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], task: Task[..., Any] | None) -> None:
     """Refuse what is not an option here, and say where it belongs."""
-    unknown = next((name for name in options if name not in allowed), None)
-    if unknown is None:
+    if options.keys() <= allowed.keys():
         return
+    unknown = next(name for name in options if name not in allowed)
     if task is not None and unknown in task.definition.signature.parameters:
         raise InvalidInput(
             f"`{unknown}` is a parameter of {task.name}, and not an option",

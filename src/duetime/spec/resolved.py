@@ -148,6 +148,8 @@ def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
     """Options of which the later ones count before the earlier ones. An option that replaces another removes it: a
     schedule is given as a whole, a policy includes its number of retries, and `at_most_once` means none."""
     given = {name: value for name, value in later.items() if value is not None}
+    if not earlier:
+        return given
     replaced: set[str] = set()
     if not TIMES.isdisjoint(given):
         replaced |= TIMES

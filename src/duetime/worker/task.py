@@ -1,7 +1,7 @@
 """A task as a worker sees it: a named Python function, and where it runs."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -38,10 +38,6 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     required: frozenset[str] = frozenset()
     known: frozenset[str] | None = None
     """The names of its parameters; None when it takes any."""
-
-    def accepts(self, args: Mapping[str, Any]) -> bool:
-        """Whether the function can be called with these arguments."""
-        return self.required <= args.keys() and (self.known is None or args.keys() <= self.known)
 
     def misfit(self, error: TypeError) -> InvalidInput:
         """The refusal of arguments that the function cannot be called with."""
