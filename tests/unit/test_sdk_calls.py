@@ -217,6 +217,18 @@ async def test_a_task_of_another_app_is_refused(send: Any) -> None:
         await other.submit_graph(duetime.GraphPlan().add("a", send.bind("a")))
 
 
+async def test_a_connection_is_never_left_out_silently(send: Any) -> None:
+    within = send.options(connection=object()).bind("a")
+    for submit in (
+        lambda: send.app.submit_many([send.bind("a"), within]),
+        lambda: send.app.submit_many([send.bind("a")], connection=object()),
+        lambda: within.schedule(every="1h"),
+        lambda: send.app.submit_graph(duetime.GraphPlan().add("a", within)),
+    ):
+        with pytest.raises(InvalidInput, match="connection: takes one job that runs once"):
+            await submit()
+
+
 # What is never awaited.
 
 

@@ -97,6 +97,7 @@ class Submission(StoredJobs, ABC):
         nodes = {}
         for name, planned in plan.nodes.items():
             try:
+                _check_no_connection(planned.call.task.connection)
                 order = self._order(planned.call, planned.options, OF_SUBMISSIONS)
             except InvalidInput as error:
                 raise within(f"nodes.{name}", error) from None
@@ -119,8 +120,7 @@ class Submission(StoredJobs, ABC):
         return self._receipt(answer)
 
     async def _submit_many(self, calls: Iterable[Bindable[Any]], options: dict[str, Any]) -> list[Receipt[Any]]:
-        if options.pop("connection", None) is not None:
-            raise InvalidInput("takes one job at a time", field="connection", remedy="submit each call")
+        _check_no_connection(options.pop("connection", None))
         check_options(options, OF_SUBMISSIONS, None)
         orders: list[Order] = []
         limit = self.settings.max_payload
@@ -130,12 +130,15 @@ class Submission(StoredJobs, ABC):
                 call = each if type(each) is Call else self._call(each)
                 if call.task is not owned:
                     owned = self._check_own(call)
+                    _check_no_connection(owned.connection)
                 orders.append(Order(call, call.encoded(limit), options))
             except InvalidInput as error:
                 raise within(f"calls[{index}]", error) from None
         return [self._receipt(answer) for answer in await self._stores.ask(lambda jobs: jobs.submit(orders))]
 
     async def _schedule(self, what: Call[Any] | Target, options: dict[str, Any]) -> JobReceipt:
+        if isinstance(what, Call):
+            _check_no_connection(what.task.connection)
         order = self._order(what, options, OF_SCHEDULES, once=False)
         if all(options.get(name) is None for name in _REPEATS):
             raise InvalidInput(
@@ -185,6 +188,12 @@ class Submission(StoredJobs, ABC):
 
     def _receipt(self, answer: Submitted) -> Receipt[Any]:
         return Receipt(*receipt_fields(answer), self.wait)
+
+
+def _check_no_connection(connection: object) -> None:
+    """A transaction takes one job that runs once; anything else must not be stored beside it without notice."""
+    if connection is not None:
+        raise InvalidInput("takes one job that runs once", field="connection", remedy="submit each call")
 
 
 def within(place: str, error: InvalidInput) -> InvalidInput:
