@@ -93,8 +93,10 @@ class RefKey:
 
 
 class Reference:
-    def __init__(self, now: datetime) -> None:
+    def __init__(self, now: datetime, *, restamps: bool) -> None:
+        """`restamps`: an edit lets runs that are due already queue anew, as a store must whose claims keep marks."""
         self.now = now
+        self.restamps = restamps
         self.jobs: dict[UUID, RefJob] = {}
         self.runs: dict[UUID, RefRun] = {}
         self.keys: dict[tuple[int, str, str], RefKey] = {}
@@ -184,6 +186,13 @@ class Reference:
     def _edit(self, job: NewJob, stored: RefJob) -> Submitted:
         """A job with a future: another schedule starts from now; anything else leaves the rhythm, and is taken on by
         runs that no worker has held. State stays."""
+        answer = self._change(job, stored)
+        for run in self.live(stored.id):
+            if self.restamps and run.worker_id is None:
+                run.ready_at = max(run.ready_at, self.now)
+        return answer
+
+    def _change(self, job: NewJob, stored: RefJob) -> Submitted:
         stored.options, stored.timeout_ms, old_lane, stored.lane = job.options, job.timeout_ms, stored.lane, job.lane
         if stored.asked == job.schedule and (isinstance(job.schedule, Every) or job.schedule.at is not None):
             waiting = [run for run in self.live(stored.id) if not run.fence]

@@ -108,7 +108,7 @@ class Machine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.world = make_world()
         self.store = self.world.store
-        self.model = Reference(self.world.time.now)
+        self.model = Reference(self.world.time.now, restamps=not self.store.embedded)
         self.ids = self.step = 0
         self.workers = [self._next_id() for _ in range(3)]
         self.claim_numbers = dict.fromkeys(self.workers, 0)
@@ -465,10 +465,10 @@ def seeded(pytestconfig: pytest.Config) -> bool:
 def test_sqlite_does_what_the_model_says(seeded: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         number = iter(range(1_000_000))
-        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=40, seeded=seeded)
+        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=20, seeded=seeded)
 
 
 @pytest.mark.timeout(7200 if DEEP else 240)
 @pytest.mark.parametrize("binaries", CHOSEN, ids=str)
 def test_postgres_does_what_the_model_says(binaries: Any, seeded: bool) -> None:
-    search(lambda: PostgresWorld(binaries), examples=8, seeded=seeded)
+    search(lambda: PostgresWorld(binaries), examples=6, seeded=seeded)
