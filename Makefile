@@ -24,17 +24,12 @@ help: ## show this list
 up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
 	@exec $(BIN)/duetime up $(APP) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-# Real processes under load, and what takes many seconds a file: `make long` runs these; `make chaos` and `make bench` do
-# the same at length.
-LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench \
+# Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
+# `make bench` do the same at length.
+LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench tests/api/test_pauses.py \
 	tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py \
-	tests/api/test_pauses.py tests/oracle/test_every.py tests/targets/test_finishing_later.py \
-	tests/integration/test_ahead.py tests/integration/test_child_starts.py tests/integration/test_hostile_text.py \
-	tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
-	tests/integration/test_sharing_a_file.py tests/integration/test_stopping.py tests/integration/test_retries.py \
-	tests/integration/test_cli.py tests/integration/test_up.py tests/contract/test_state_machine.py \
-	tests/targets/test_notifications.py tests/telemetry/test_failures.py tests/oracle/test_cron.py \
-	tests/api/test_figures.py tests/integration/test_road.py
+	tests/integration/test_ahead.py tests/integration/test_hostile_text.py tests/integration/test_places.py \
+	tests/integration/test_sharing_a_file.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
