@@ -29,11 +29,12 @@ Table = tuple[str, str]
 
 _OURS = "c.oid >= 16384"  # what is below belongs to PostgreSQL
 _CHANGES = "select count(*), sum(xmin::text::bigint) from {} where {} >= 16384"
-_CATALOGS = {"pg_attribute": "attrelid"} | dict.fromkeys(
+_CATALOGS = {"pg_attribute": "attrelid", "pg_statistic": "starelid"} | dict.fromkeys(
     ("pg_constraint", "pg_event_trigger", "pg_extension", "pg_namespace", "pg_policy", "pg_proc", "pg_trigger"), "oid"
 )
 _SHAPE = f"""
-select count(*), sum(hashtextextended(row(c.oid, relname, relowner, relacl, relrowsecurity, relispartition)::text, 0))
+select count(*), sum(hashtextextended(
+    row(c.oid, relname, relowner, relacl, reloptions, relrowsecurity, relispartition)::text, 0))
 from pg_class c where {_OURS}
 {"".join(f" union all {_CHANGES.format(name, column)}" for name, column in _CATALOGS.items())}
 union all select count(*), sum(setrole::bigint) from pg_db_role_setting

@@ -62,6 +62,8 @@ def test_rows_and_sequences_are_as_they_were(prepared: Prepared) -> None:
         "alter table kept enable row level security",
         "create policy all_rows on kept",
         "grant select on kept to public",
+        "alter table kept set (fillfactor = 50)",
+        "analyze kept",
         "create schema more",
         "drop sequence numbers",
         "alter database reused set work_mem = '1MB'",
