@@ -29,7 +29,7 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench tests/api/test_pauses.py \
 	tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py \
 	tests/integration/test_ahead.py tests/integration/test_hostile_text.py tests/integration/test_places.py \
-	tests/integration/test_sharing_a_file.py
+	tests/integration/test_schedule_in_turn.py tests/integration/test_sharing_a_file.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
