@@ -38,7 +38,7 @@ def marked_app(database_url: str) -> tuple[App, asyncio.Event, asyncio.Event]:
     paused, go_on = asyncio.Event(), asyncio.Event()
 
     @app.task(name="work")
-    async def work(card: str, ctx: Context) -> dict[str, str]:
+    async def work(ctx: Context, card: str) -> dict[str, str]:
         ctx.logger.info("charging %s", card)
         ctx.progress(0.5, f"halfway through {card}")
         await ctx.checkpoint({"charged": card})

@@ -63,7 +63,7 @@ async def test_a_quota_of_stored_jobs(api: Served) -> None:
 
 
 async def test_a_database_that_falls_behind(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_batcher, "OVERLOADED_AFTER", 0.2)
+    monkeypatch.setattr(submit_batcher, "LONGEST_WAIT", 0.2)
     async with served(migrated) as api:
         await api.post("/v1/jobs", {"task": "t"})
         with psycopg.connect(migrated) as blocking:
@@ -88,7 +88,7 @@ async def test_what_one_tenant_waits_for_is_not_held_against_another(
     migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(submit_batcher, "MOST_OF_ONE", 3)
-    monkeypatch.setattr(submit_batcher, "OVERLOADED_AFTER", 60)
+    monkeypatch.setattr(submit_batcher, "LONGEST_WAIT", 60)
     async with served(migrated) as api:
         slow = await api.tenant("slow")
         key, really = await api.key(Role.ADMIN, slow.id), api.store.submit
@@ -105,7 +105,7 @@ async def test_what_one_tenant_waits_for_is_not_held_against_another(
         await under_way.wait()
         asked = [asyncio.create_task(api.post("/v1/jobs", {"task": "t"}, key=key)) for _ in range(6)]
         await eventually(lambda: sum(each.done() for each in asked) == 3, what="as many wait as may")
-        monkeypatch.setattr(submit_batcher, "OVERLOADED_AFTER", 0)
+        monkeypatch.setattr(submit_batcher, "LONGEST_WAIT", 0)
         assert (await api.post("/v1/jobs", {"task": "t"})).status == 201
         assert (await api.post("/v1/jobs/batch", [{"task": "t"}])).status == 200
         assert (await api.post("/v1/jobs/batch", [{"task": "t"}], key=key)).code == "overloaded"

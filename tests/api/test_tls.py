@@ -44,7 +44,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture(autouse=True)
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(tls, "_CHECK_EVERY", 0.0)
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from duetime.client.request import Ask, given, job_fields, path
+from duetime.client.request import Ask, given, job_fields, path, plain
 from duetime.wire.graphs import GraphPage, GraphView, ParentPage
 
 
@@ -13,9 +13,14 @@ def create_graph(
 ) -> Ask[GraphView]:
     """Create jobs that depend on each other: the fields of a job for each local name, with `depends_on` a list of names
     or `{"nodes": […], "need": "all" or "any", "on": "success" or "finished", "otherwise": "cancel" or "run"}`."""
-    body = {**given(name=name), "nodes": {node: job_fields(**fields) for node, fields in nodes.items()}}
+    body = {**given(name=name), "nodes": {node: _node_fields(**fields) for node, fields in nodes.items()}}
     headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
     return Ask("POST", "/v1/graphs", GraphView, body=body, headers=headers, patience=120.0)
+
+
+def _node_fields(depends_on: Any = None, **fields: Any) -> dict[str, Any]:
+    """The fields of a node: those of a job, but it depends on names of nodes, where a job depends on ids of jobs."""
+    return {**job_fields(**fields), **given(depends_on=plain(depends_on))}
 
 
 def list_graphs(*, page_size: int | None = None, cursor: str | None = None) -> Ask[GraphPage]:

@@ -57,7 +57,7 @@ class Submission(StoredJobs, ABC):
         own open asyncpg or psycopg connection: the job then commits or rolls back with your data. Options given here
         count before those of the task.
         """
-        found = what if type(what) is Call and args is None else self._what(what, args)
+        found = what if type(what) is Call and args is None else self._what(what, args, options, OF_SUBMISSIONS)
         return Pending("submit", self._submit, found, options)
 
     def submit_many(
@@ -90,7 +90,7 @@ class Submission(StoredJobs, ABC):
         `after=` another job (or `{"job": …, "on": "success", "failure" or "any"}`) makes a chain instead: it runs
         whenever a run of that one has ended so.
         """
-        return Pending("schedule", self._schedule, self._what(what, args), options)
+        return Pending("schedule", self._schedule, self._what(what, args, options, OF_SCHEDULES), options)
 
     async def submit_graph(self, plan: GraphPlan, *, idempotency_key: str | None = None) -> Graph:
         """Store all nodes of a graph in one transaction, or none; refuses unknown names and circles."""
@@ -147,9 +147,11 @@ class Submission(StoredJobs, ABC):
         (answer,) = await self._stores.ask(lambda jobs: jobs.submit([order]))
         return JobReceipt(*receipt_fields(answer))
 
-    def _what(self, what: Any, args: Any) -> Call[Any] | Target:
+    def _what(self, what: Any, args: Any, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> Call[Any] | Target:
         """The call or the target that is asked for."""
         if isinstance(what, _CALLS):
+            if isinstance(what, Task):
+                check_options({name: each for name, each in options.items() if name != "connection"}, allowed, what)
             if args is not None:
                 raise InvalidInput("a call has its arguments already", field="args", remedy="bind them")
             return self._call(what)

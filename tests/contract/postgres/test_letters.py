@@ -7,8 +7,9 @@ from duetime.engine.outbox import Outbox
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.notification import QUEUE, Message, Subscription, Topic, Webhook
 from duetime.store.postgres import PostgresStore
-from duetime.store.postgres.intake import try_lock_keys
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.rules.caller_keys import keys_of
+from duetime.store.shared.answers import try_lock_keys
 from tests.contract.hands import TENANT, hand, job, submit
 from tests.contract.worlds import START
 
@@ -32,7 +33,7 @@ async def test_about_a_run(store: PostgresStore) -> None:
     message = Message(Topic.RUN_SUCCEEDED, START, "", {})
     same = letters.write(TENANT, HOOK, message, f"{run.run_id.hex}/1")
     async with store.database.transaction() as connection:
-        await try_lock_keys(connection, TENANT, keys_of([same]))
+        await try_lock_keys(PostgresTransaction(connection), TENANT, keys_of([same]))
         await notifier.tick()
     assert await letters_in(store) == 0
     await notifier.tick()
@@ -48,7 +49,7 @@ async def test_about_a_breaker(store: PostgresStore) -> None:
     same = letters.write(TENANT, HOOK, message, f"{TARGET}/{breaker.since.isoformat()}")
     telling = OpenBreakers(store, letters)
     async with store.database.transaction() as connection:
-        await try_lock_keys(connection, TENANT, keys_of([same]))
+        await try_lock_keys(PostgresTransaction(connection), TENANT, keys_of([same]))
         await telling.tick()
     assert await letters_in(store) == 0
     await telling.tick()
