@@ -18,7 +18,7 @@ from duetime.api.task_registry import Tasks
 from duetime.api.usage_limits import Limits
 from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
-from duetime.engine.quota_store import QuotaStore
+from duetime.engine.quota_store import with_quotas
 from duetime.engine.submit_batcher import SubmitBatcher
 from duetime.engine.worker_gateway import WorkerGateway
 from duetime.errors import StoreError
@@ -40,7 +40,7 @@ class Service:
     def __init__(
         self, store: Store, settings: Settings, *, meters: Meters | None = None, tracer: Tracer | None = None
     ) -> None:
-        self.store = QuotaStore(store, Quota()).as_store
+        self.store = with_quotas(store, Quota())
         self.settings = settings
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
@@ -50,7 +50,7 @@ class Service:
         )
         self.metrics = Metrics(Meters() if meters is None else meters)
         self.tracer = tracer
-        self.limits = Limits(store, settings, self.metrics.limited)
+        self.limits = Limits(store.allowances, settings, self.metrics.limited)
         self.failed_logins = FailedLogins(settings.failed_logins, self.metrics.limited)
         self.cursors = Cursors(store)
         self.trail = AuditTrail(store)
@@ -60,7 +60,7 @@ class Service:
         self.vault = Vault(store, self.sealer)
         self.targets = TargetRules(settings)
         self.secrets = KnownSecrets(store, self.targets.guard)
-        self.links = CompletionLinks(store)
+        self.links = CompletionLinks(store.tenants)
         self.events = EventHub(store)
         self.seen_writable: Memory[bool, bool] = Memory(10.0)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)

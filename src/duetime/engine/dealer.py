@@ -42,7 +42,7 @@ class Dealer:
         self._strict = strict
         self._poll = poll.total_seconds()
         self._wait_queues: dict[Capabilities, WaitQueue] = {}
-        self._lanes = KnownLanes(store, rules_every=_RULES_EVERY)
+        self._lanes = KnownLanes(store.claims, rules_every=_RULES_EVERY)
         self._stop_asked = False
         self._closed = False
         self.loop = Loop("dealer", self.tick)

@@ -7,10 +7,10 @@ records the reason. The tenant is checked again every ten seconds. The limit may
 fires between two counts. A one-off job always fires: it is stored already.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -18,7 +18,9 @@ import msgspec
 from duetime.clock import monotonic
 from duetime.errors import NotFound
 from duetime.model.firing import Decided, DueJob, Fire, Skip
-from duetime.store.protocol.store import PlanFires, Scan, Store
+from duetime.store.protocol.service import Tenants
+from duetime.store.protocol.store import Firing, PlanFires, Scan, Store
+from duetime.store.wrappers.overlay import overlay
 
 LEAST = 1_000
 """The minimum number of fires of a tenant between two counts."""
@@ -29,22 +31,21 @@ _SHARE = 0.01
 """The maximum share of time spent counting."""
 
 
-class FireQuota:
-    """A store whose scanner respects the quotas; the scanner uses `as_store`."""
+def with_fire_quota(store: Store) -> Store:
+    """This store, for a scanner that respects the quotas."""
+    made = copy.copy(store)
+    made.firing = overlay(store.firing, FireQuota(store.firing, store.tenants))
+    return made
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+
+class FireQuota:
+    def __init__(self, inner: Firing, tenants: Tenants) -> None:
+        self._inner = inner
+        self._tenants = tenants
         self._room: dict[int, int] = {}
         """How many more fires of each tenant are made before the next count."""
         self._full: dict[int, float] = {}
         """When each tenant at its limit is checked again."""
-
-    @property
-    def as_store(self) -> Store:
-        return cast(Store, self)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         for tenant_id in [each for each, again_at in self._full.items() if monotonic() >= again_at]:
@@ -56,7 +57,7 @@ class FireQuota:
             fired.update([each.lane.tenant_id for each in decided if isinstance(each, Fire) and each.recurring])
             return [self._held_to_quota(each) for each in decided] if self._full else decided
 
-        scan = await self._store.fire_due(limit, within_quota, without)
+        scan = await self._inner.fire_due(limit, within_quota, without)
         for tenant_id, count in fired.items():
             self._room[tenant_id] = self._room.get(tenant_id, LEAST) - count
             if self._room[tenant_id] <= 0 and tenant_id not in self._full and tenant_id > 0:
@@ -74,10 +75,10 @@ class FireQuota:
     async def _count(self, tenant_id: int) -> None:
         began = monotonic()
         try:
-            most = (await self._store.tenant_by_id(tenant_id)).limits.stored_jobs
+            most = (await self._tenants.tenant_by_id(tenant_id)).limits.stored_jobs
         except NotFound:
             most = None
-        left = _UNLIMITED if most is None else most - await self._store.usage(tenant_id, "stored_jobs", most)
+        left = _UNLIMITED if most is None else most - await self._tenants.usage(tenant_id, "stored_jobs", most)
         if left > 0:
             self._full.pop(tenant_id, None)
             self._room[tenant_id] = _UNLIMITED if most is None else max(LEAST, left // 2)

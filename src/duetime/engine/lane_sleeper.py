@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from duetime.clock import monotonic
 from duetime.model.lane import LANES_AT_ONCE
-from duetime.store.protocol.store import Claiming
+from duetime.store.protocol.store import Claims
 
 _SHARE = 0.1
 """The maximum share of time that this takes, however many lanes are awake."""
 
 
 class LaneSleeper:
-    def __init__(self, store: Claiming, *, interval: timedelta = timedelta(seconds=2)) -> None:
+    def __init__(self, store: Claims, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
         self._interval = interval.total_seconds()
 

@@ -17,7 +17,7 @@ from duetime.clock import monotonic
 from duetime.errors import NotFound
 from duetime.model.tenant import ESTIMATED
 from duetime.process.loop import retrieve_error
-from duetime.store.protocol.service import Tenancy
+from duetime.store.protocol.service import Tenants
 from duetime.store.rules.quotas import over_quota
 
 _COUNT_EVERY = 10.0
@@ -57,7 +57,7 @@ class Quota:
         self._estimates: dict[tuple[int, str], _Estimate] = {}
         self._limits: dict[int, tuple[float, Mapping[str, int]]] = {}
 
-    async def limits(self, store: Tenancy, tenant_id: int) -> Mapping[str, int]:
+    async def limits(self, store: Tenants, tenant_id: int) -> Mapping[str, int]:
         """The limits of a tenant that are checked here, by name. Limits that are not set are omitted."""
         read_at, found = self._limits.get(tenant_id, (None, {}))
         if read_at is None or monotonic() - read_at >= _REMEMBERED:
@@ -76,7 +76,7 @@ class Quota:
         self._limits.clear()
 
     @asynccontextmanager
-    async def taking(self, store: Tenancy, tenant_id: int, needs: Mapping[str, int]) -> AsyncIterator[dict[str, int]]:
+    async def taking(self, store: Tenants, tenant_id: int, needs: Mapping[str, int]) -> AsyncIterator[dict[str, int]]:
         """Reserve room for so much more of each kind, to be stored within the block. An error releases the reservation.
         Lower the yielded numbers by what turns out not to be needed. Raises `QuotaExceeded`."""
         limits = await self.limits(store, tenant_id)
@@ -104,14 +104,14 @@ class Quota:
     def _estimate(self, tenant_id: int, kind: str) -> _Estimate:
         return self._estimates.setdefault((tenant_id, kind), _Estimate())
 
-    async def _check(self, store: Tenancy, tenant_id: int, kind: str, need: int, most: int) -> None:
+    async def _check(self, store: Tenants, tenant_id: int, kind: str, need: int, most: int) -> None:
         estimate = self._estimate(tenant_id, kind)
         if estimate.is_old(full=estimate.amount + need > most):
             await self._count(store, tenant_id, kind, estimate, most)
         if estimate.amount + need > most:
             raise over_quota(kind, most, estimate.amount)
 
-    async def _count(self, store: Tenancy, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
+    async def _count(self, store: Tenants, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
         """The caller that finds a stale estimate counts. The others use the old estimate meanwhile, if there is one."""
         first = estimate.count is None
         if estimate.count is None:
@@ -121,7 +121,7 @@ class Quota:
             await asyncio.shield(estimate.count)
 
 
-async def _count_anew(store: Tenancy, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
+async def _count_anew(store: Tenants, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
     before, began = estimate.stored, monotonic()
     try:
         counted = await store.usage(tenant_id, kind, most + 1)

@@ -35,7 +35,7 @@ class Surveyor:
         self._store = store
         self._know_tiers = know_tiers
         self._interval = interval.total_seconds()
-        self._lanes = LaneFollower(store)
+        self._lanes = LaneFollower(store.claims)
         self._tenants_read_at: float | None = None
         self._read_at = 0.0
         self._figures: Survey | None = None

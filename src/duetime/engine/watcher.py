@@ -29,7 +29,7 @@ class Watcher:
     def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=5)) -> None:
         self._store = store
         self._interval = interval.total_seconds()
-        self._lanes = LaneFollower(store)
+        self._lanes = LaneFollower(store.claims)
         self._reported: set[int] = set()
 
     @property

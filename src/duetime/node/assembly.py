@@ -17,7 +17,7 @@ from duetime.engine.alarm import Alarm
 from duetime.engine.breaker_timer import BreakerTimer, breaker_policy
 from duetime.engine.canary import Canary
 from duetime.engine.clock_guard import ClockGuard
-from duetime.engine.fire_quota import FireQuota
+from duetime.engine.fire_quota import with_fire_quota
 from duetime.engine.lane_sleeper import LaneSleeper
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
 from duetime.engine.outbox import Outbox
@@ -36,7 +36,7 @@ from duetime.sdk.app import App
 from duetime.settings import Settings
 from duetime.store.address import open_ready, store_for
 from duetime.store.protocol.store import Store
-from duetime.store.wrappers.observed import ObservedStore
+from duetime.store.wrappers.observed import StoreObserver, observed
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.exposition import registry_of
@@ -160,13 +160,13 @@ class Node:
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
         own = store_for(self._settings, serves=self._serve, patience=_FILE_TIMEOUT)
-        observed = ObservedStore(own, self.meters, self._tracer)
-        store = observed.as_store
+        observer = StoreObserver(self.meters, self._tracer)
+        store = observed(own, observer)
         try:
             with stopped_by_signals(self.stop):
                 # If it was stopped meanwhile, nothing has started that would need a stop.
                 if await self._open(store) and not self._stopped:
-                    await self._run_on(observed, ready)
+                    await self._run_on(store, observer, ready)
         finally:
             if self._app is not None:
                 await self._app.shut_down()  # tasks may have used it from threads, with its own connections
@@ -210,11 +210,10 @@ class Node:
         await opening.run()
         return opened
 
-    async def _run_on(self, observed: ObservedStore, ready: Ready) -> None:
-        store = observed.as_store
+    async def _run_on(self, store: Store, observer: StoreObserver, ready: Ready) -> None:
         watcher = Watcher(store)
         self._loops = engine_loops(store, self._settings, watcher) if self._with_loops else []
-        self._loops += self._observer_loops(observed, watcher)
+        self._loops += self._observer_loops(store, observer, watcher)
         service: Service | None = None
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
@@ -247,16 +246,16 @@ class Node:
 
     def _target_runner(self, store: Store) -> TargetRunner:
         public_url = self._settings.public_url or (None if self._server is None else self._server.url)
-        return TargetRunner(store, self._settings, CompletionLinks(store, public_url))
+        return TargetRunner(store, self._settings, CompletionLinks(store.tenants, public_url))
 
-    def _observer_loops(self, observed: ObservedStore, watcher: Watcher) -> list[Loop]:
+    def _observer_loops(self, store: Store, observer: StoreObserver, watcher: Watcher) -> list[Loop]:
         """The loops that observe this node and its database, for metrics."""
-        store, gauges, settings = observed.as_store, self.meters.gauges, self._settings
+        gauges, settings = self.meters.gauges, self._settings
         gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
         gauges["duetime_pool_connections"] = lambda: {(): float(store.connections()[1])}
         loops = []
         if self._with_loops:
-            surveyor = Surveyor(store, self.meters, know_tiers=observed.know_tiers, unserved=lambda: watcher.unserved)
+            surveyor = Surveyor(store, self.meters, know_tiers=observer.know_tiers, unserved=lambda: watcher.unserved)
             loops.append(Loop("surveyor", surveyor.tick, jitter=0.2))
             if settings.canary:
                 canary = Canary(store, self.meters, interval=settings.canary)
@@ -271,7 +270,7 @@ class Node:
 
 def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = None) -> list[Loop]:
     """The loops of one node; any number of nodes may run them at the same time."""
-    scanner = Scanner(FireQuota(store).as_store, interval=settings.poll)
+    scanner = Scanner(with_fire_quota(store), interval=settings.poll)
     # A short lease needs a reaper that runs more often.
     interval = min(timedelta(milliseconds=500), settings.lease / 4)
     guard = ClockGuard(store, lease=settings.lease)
@@ -288,7 +287,7 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
         settling(store, interval=settings.poll),
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
-        Loop("lanes", LaneSleeper(store).tick, jitter=0.2),
+        Loop("lanes", LaneSleeper(store.claims).tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
         Loop("breakers", BreakerTimer(store).tick, jitter=0.2),
         Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),

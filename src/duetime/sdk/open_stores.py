@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from duetime.clock import monotonic
 from duetime.engine.quota import Quota
-from duetime.engine.quota_store import QuotaStore
+from duetime.engine.quota_store import with_quotas
 from duetime.errors import InvalidInput, StoreLocked
 from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import PATIENCE, EmbeddedFile
@@ -175,7 +175,7 @@ class Stores:
         known = self._here.get(loop)
         if known is None or known[0] is not store or known[1].settings is not settings:
             quota = self._quotas.setdefault(loop, Quota())
-            known = self._here[loop] = store, StoreJobs(QuotaStore(store, quota).as_store, settings)
+            known = self._here[loop] = store, StoreJobs(with_quotas(store, quota), settings)
         return known[1]
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:

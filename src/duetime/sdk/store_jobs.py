@@ -36,7 +36,7 @@ class StoreJobs:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
-        self._intake = Intake(store)
+        self._intake = Intake(store.intake)
 
     async def submit(self, orders: Sequence[Order]) -> list[Submitted]:
         now = await self.store.now() if needs_the_day(orders) else None

@@ -1,7 +1,6 @@
 """Which store a database's address means. Only that one is loaded."""
 
 from pathlib import Path
-from typing import Any
 
 from duetime.clock import Clock, SystemClock
 from duetime.crypto.envelope import Envelope
@@ -9,6 +8,7 @@ from duetime.crypto.key_providers import provider_of
 from duetime.crypto.sealer import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol.store import Store
+from duetime.store.wrappers.sealed import sealed
 
 
 def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0) -> Store:
@@ -18,31 +18,33 @@ def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0
     provider = provider_of(settings)
     envelope = None if provider is None else Envelope(provider)
     sealer = Sealer(settings.sealing_keys, envelope)
-    store = _store_for(settings, sealer, serves=serves, patience=patience)
+    store = _store_for(settings, serves=serves, patience=patience)
     if envelope is not None:
-        envelope.keep_on(store)
-    return store
+        envelope.keep_on(store.secrets)
+    return sealed(store, sealer)
 
 
-def _store_for(settings: Settings, sealer: Sealer, *, serves: bool, patience: float) -> Store:
+def _store_for(settings: Settings, *, serves: bool, patience: float) -> Store:
     file = settings.sqlite_file
     if file is not None:
-        from duetime.store.wrappers.sealed_sqlite import SealedSqliteStore
+        from duetime.store.sqlite import SqliteStore
 
-        lanes = settings.lanes_per_tenant
-        return SealedSqliteStore(sealer, file, serves=serves, patience=patience, lanes_per_tenant=lanes)
+        return SqliteStore(file, serves=serves, patience=patience, lanes_per_tenant=settings.lanes_per_tenant)
     assert settings.database_url is not None
-    how: dict[str, Any] = {"pool_size": settings.pool_size, "prepared": settings.prepared_statements == "on"}
-    how |= {"direct": settings.direct_database_url, "lanes_per_tenant": settings.lanes_per_tenant}
-    from duetime.store.wrappers.sealed_postgres import SealedPostgresStore
+    from duetime.store.postgres import PostgresStore
 
-    return SealedPostgresStore(sealer, settings.database_url, **how)
+    return PostgresStore(
+        settings.database_url,
+        pool_size=settings.pool_size,
+        prepared=settings.prepared_statements == "on",
+        direct=settings.direct_database_url,
+        lanes_per_tenant=settings.lanes_per_tenant,
+    )
 
 
 def sealer_of(store: Store, settings: Settings) -> Sealer:
     """What a process seals and opens with: that of its store, so that all of it has the same keys."""
-    found: Sealer | None = getattr(store, "sealer", None)
-    return Sealer(settings.sealing_keys) if found is None else found
+    return store.sealer or Sealer(settings.sealing_keys)
 
 
 def is_wanted(file: Path) -> bool:

@@ -17,7 +17,7 @@ from duetime.model.lane import Look
 from duetime.model.planner import Planner
 from duetime.model.shares import Takes
 from duetime.process.loop import Loop, retrieve_error
-from duetime.store.protocol.store import Claiming
+from duetime.store.protocol.store import Claims
 from duetime.store.shared.known_lanes import KnownLanes
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
@@ -42,7 +42,7 @@ _BY_TIME = attrgetter("ready", "run_id")
 
 
 class Claimer:
-    def __init__(self, store: Claiming, wants: Wants) -> None:
+    def __init__(self, store: Claims, wants: Wants) -> None:
         self._store = store
         self._slots = wants.slots
         self._most = min(2 * _MOST, max(_MOST, wants.slots.total // 3))

@@ -34,7 +34,7 @@ class StoreSource:
         return self._store.listen(callback)
 
     def claimer(self, wants: Wants) -> Claimer:
-        return Claimer(self._store, wants)
+        return Claimer(self._store.claims, wants)
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
         await self._store.register(worker, lease)

@@ -15,12 +15,18 @@ from duetime.model.microseconds import moment
 from duetime.model.worker import Seat
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
-from duetime.store.postgres.limiting import LimitingRole
+from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.marks import BEGINNING
+from duetime.store.postgres.role import Context, Role
 from duetime.store.protocol.ready import Announcement
+from duetime.store.rules.limit_scopes import Rules
 
 
-class ClaimingRole(LimitingRole):
+class ClaimingRole(Role):
+    def __init__(self, context: Context, limits: Limits) -> None:
+        super().__init__(context)
+        self._limits = limits
+
     async def lanes(self) -> list[Lane]:
         return await self.lane_book.awake()
 
@@ -29,6 +35,12 @@ class ClaimingRole(LimitingRole):
 
     async def tidy_lanes(self) -> int:
         return int(await self.database.fetchval("tidy_lanes", LANE_IDLE, LANES_AT_ONCE))
+
+    async def paused_lanes(self) -> frozenset[int]:
+        return frozenset([row["id"] for row in await self.transactions.rows("paused_lanes")])
+
+    async def rules(self) -> Rules:
+        return await self._limits.rules()
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         full = self.marks.full_look_is_due
@@ -50,7 +62,7 @@ class ClaimingRole(LimitingRole):
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         lane_ids = [lane for lane, _ in takes]
-        if lane_ids and await self.is_limited(lane_ids):
+        if lane_ids and await self._limits.is_limited(lane_ids):
             return await self._claim_alone(worker_id, claim_no, takes)
         marks, settled = [self.marks[lane] for lane in lane_ids], self.marks.settled
         async with self.database.connection() as connection:
@@ -69,7 +81,7 @@ class ClaimingRole(LimitingRole):
     async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
         announced = list(dict.fromkeys(announced))  # it may have been announced twice
         takes = Counter(lane for _, lane in announced)
-        await self.is_limited(list(takes))  # reads the rules, where those that are known are too old
+        await self._limits.is_limited(list(takes))  # reads the rules, where those that are known are too old
         return await self._claim_alone(worker_id, claim_no, list(takes.items()), announced)
 
     async def _claim_alone(
@@ -81,7 +93,7 @@ class ClaimingRole(LimitingRole):
     ) -> list[Claimed]:
         """Claim under limits, for one worker."""
         seat = Seat(worker_id, claim_no, sum(take for _, take in takes))
-        dealt = await self.claim_limited([seat], takes, announced)
+        dealt = await self._limits.claim_limited([seat], takes, announced)
         rows = [] if dealt else await self.database.fetch("claimed_before", worker_id, claim_no)
         return [run for _, run in dealt] or [Claimed(*row) for row in rows]
 

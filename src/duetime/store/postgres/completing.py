@@ -11,7 +11,8 @@ from duetime.model.run import Event
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.postgres.limiting import LimitingRole
+from duetime.store.postgres.limiting import Limits
+from duetime.store.postgres.role import Context, Role
 from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import (
     as_cancelled,
@@ -48,7 +49,11 @@ class Applied(NamedTuple):
     """The limits that may have room now, for `parking.free` after the commit."""
 
 
-class CompletingRole(LimitingRole):
+class CompletingRole(Role):
+    def __init__(self, context: Context, limits: Limits) -> None:
+        super().__init__(context)
+        self._limits = limits
+
     @retry_on_deadlock
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
@@ -61,13 +66,38 @@ class CompletingRole(LimitingRole):
             assert row is not None
             accepted, busy = row
             self.parking.free_later(busy or ())
-            self.ready.announce(self.has_limits)
+            self.ready.announce(self._limits.has_limits)
             return Completed() if accepted is None else await self._refuse(frozenset(told[0]) - frozenset(accepted))
         async with self.database.transaction() as connection:
             applied = await apply(connection, worker_id, completions, closed_claims)
         await self.parking.free(applied.freed)
-        self.ready.announce(self.has_limits or any(waits_again(item) for item in completions))
+        self.ready.announce(self._limits.has_limits or any(waits_again(item) for item in completions))
         return await self._refuse(frozenset(item.run_id for item in completions) - applied.accepted)
+
+    @retry_on_deadlock
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        answers = []
+        freed: set[int] = set()
+        async with self.database.transaction() as connection:
+            for worker_id, completions, closed in reports:
+                ids = [item.run_id for item in completions]
+                told = short_road(completions, worker_id, closed)
+                if told is not None:
+                    row = await connection.fetchrow(SQL["succeed_runs"], *told, True)
+                    assert row is not None
+                    accepted = frozenset(ids if row[0] is None else row[0])
+                    freed.update(row[1] or ())
+                else:
+                    applied = await apply(connection, worker_id, completions, closed)
+                    accepted = applied.accepted
+                    freed |= applied.freed
+                answers.append(frozenset(ids) - accepted)
+        await self.parking.free(freed)
+        waits = any(item.verdict.delay is not None for _, completions, _ in reports for item in completions)
+        self.ready.announce(self._limits.has_limits or waits)
+        return answers
 
     async def _refuse(self, refused: frozenset[UUID]) -> Completed:
         if not refused:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
+from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
@@ -16,8 +17,8 @@ from duetime.model.microseconds import stamp
 from duetime.model.withdrawn_runs import Withdrawn
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.postgres.edits import lock
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.edits import EditingRole, lock
+from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.suspects import put_on_trial
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
@@ -34,7 +35,15 @@ from duetime.store.shared.job_rows import Fields
 from duetime.store.shared.reads import ReadingRole, find_job
 
 
-class ControlRole(ReadingRole, Role):
+class ControlRole(Role):
+    def __init__(self, context: Context, reads: ReadingRole, edits: EditingRole) -> None:
+        super().__init__(context)
+        self._reads = reads
+        self._edits = edits
+
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        return await self._edits.edit_job(tenant_id, job_id, changes, version)
+
     @retry_on_deadlock
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
@@ -73,7 +82,7 @@ class ControlRole(ReadingRole, Role):
         async with self.database.acting_for(tenant_id) as connection:
             await stop_runs(connection, tenant_id, [run_id])
         self.hints.give(Hint.CANCEL)
-        return await self.run(tenant_id, run_id)
+        return await self._reads.run(tenant_id, run_id)
 
     @retry_on_deadlock
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
@@ -82,7 +91,7 @@ class ControlRole(ReadingRole, Role):
             if row["state"] == JobState.ACTIVE:
                 await _pause(connection, tenant_id, job_id, row)
                 await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
-        return await self.job(tenant_id, job_id)
+        return await self._reads.job(tenant_id, job_id)
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
@@ -99,7 +108,7 @@ class ControlRole(ReadingRole, Role):
                     await connection.execute(SQL["put_cursor"], job_id, *place)
                 await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.ACTIVE)
                 await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
-        return await self.job(tenant_id, job_id)
+        return await self._reads.job(tenant_id, job_id)
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async with self.database.acting_for(tenant_id) as connection:
@@ -111,7 +120,7 @@ class ControlRole(ReadingRole, Role):
                 made = run.run_id
                 await keep_answer(PostgresTransaction(connection), tenant_id, request, made)
         self.ready.announce()
-        return await self.run(tenant_id, made)
+        return await self._reads.run(tenant_id, made)
 
     async def backfill_job(
         self,

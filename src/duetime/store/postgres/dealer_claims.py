@@ -16,9 +16,9 @@ class DealerClaimsRole(ClaimingRole):
     async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
         dealt: dict[UUID, list[Claimed]] = {seat.worker_id: [] for seat in seats}
         lane_ids = [lane for lane, _ in takes]
-        limited = bool(lane_ids) and await self.is_limited(lane_ids)
+        limited = bool(lane_ids) and await self._limits.is_limited(lane_ids)
         if limited:
-            for worker_id, run in await self.claim_limited(seats, takes):
+            for worker_id, run in await self._limits.claim_limited(seats, takes):
                 dealt[worker_id].append(run)
         settled = self.marks.settled
         async with self.database.connection() as connection:

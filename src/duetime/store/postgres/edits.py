@@ -13,7 +13,7 @@ from duetime.model.job import Job, lane_of
 from duetime.store.postgres.database import SQL, Connection, affected
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.label_rows import put_labels_again
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.rules.caller_keys import LiveRun
 from duetime.store.rules.edits import (
@@ -32,7 +32,11 @@ from duetime.store.shared.job_rows import Fields
 from duetime.store.shared.reads import ReadingRole
 
 
-class EditingRole(ReadingRole, Role):
+class EditingRole(Role):
+    def __init__(self, context: Context, reads: ReadingRole) -> None:
+        super().__init__(context)
+        self._reads = reads
+
     @retry_on_deadlock
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
@@ -41,7 +45,7 @@ class EditingRole(ReadingRole, Role):
             runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
             await self.edit_within(connection, tenant_id, job_id, row, [LiveRun(*run) for run in runs], changes)
         self.ready.announce()
-        return await self.job(tenant_id, job_id)
+        return await self._reads.job(tenant_id, job_id)
 
     async def edit_within(
         self,

@@ -15,8 +15,8 @@ from duetime.model.microseconds import maybe_stamp, stamp
 from duetime.store.postgres.control import stop_runs
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING, Marks
+from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.suspects import SuspectsRole, put_on_trial
 from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
@@ -29,7 +29,11 @@ _LOOK_EVERY = 10
 """A batch that was full says nothing of what is left; every so many of them it is asked for, to move the mark."""
 
 
-class FiringRole(LimitingRole, SuspectsRole):
+class FiringRole(Role):
+    def __init__(self, context: Context, suspects: SuspectsRole) -> None:
+        super().__init__(context)
+        self._suspects = suspects
+
     _full_batches = 0
 
     @retry_on_deadlock
@@ -47,7 +51,7 @@ class FiringRole(LimitingRole, SuspectsRole):
         aside: list[SetAside] = []
         passed: list[PassedBy] = []
         busy: set[UUID] = set()
-        has_suspects = await self.has_suspects()
+        has_suspects = await self._suspects.has_suspects()
         next_in = None
         held_back = 0
         async with self.database.transaction() as connection:
@@ -98,7 +102,7 @@ class FiringRole(LimitingRole, SuspectsRole):
         return freed
 
     async def _unblock(self, limit: int) -> int:
-        if not await self.has_suspects():
+        if not await self._suspects.has_suspects():
             return await self.database.execute("unblock", limit)
         async with self.database.transaction() as connection:
             freed = affected(await connection.execute(SQL["unblock"], limit))

@@ -16,6 +16,7 @@ from duetime.store.postgres.dependent_intake import insert_dependents, insert_fo
 from duetime.store.postgres.edits import EditingRole
 from duetime.store.postgres.label_rows import put_labels
 from duetime.store.postgres.lanes import LANE_TRIES
+from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
@@ -38,7 +39,11 @@ from duetime.store.shared.answers import try_lock_keys
 from duetime.store.shared.calendars import hold_calendars, use_calendars
 
 
-class IntakeRole(EditingRole):
+class IntakeRole(Role):
+    def __init__(self, context: Context, edits: EditingRole) -> None:
+        super().__init__(context)
+        self._edits = edits
+
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
@@ -128,7 +133,7 @@ class IntakeRole(EditingRole):
         """The request is an edit of the job that its key names."""
         row, runs = met.standing
         assert row is not None
-        edit = await self.edit_within(connection, tenant_id, met.job_id, row, runs, changes_for(job))
+        edit = await self._edits.edit_within(connection, tenant_id, met.job_id, row, runs, changes_for(job))
         return answer_edit(met.job_id, job, edit, row, runs)
 
 

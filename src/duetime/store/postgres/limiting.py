@@ -28,7 +28,7 @@ from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms,
 from duetime.model.worker import Seat
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.role import Context, Role
 from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
@@ -64,9 +64,13 @@ class _Found(NamedTuple):
     """Some of the limits are held by another transaction."""
 
 
-class LimitingRole(Role):
-    _rules = Rules()
-    _rules_read_at = -1e9
+class Limits(Role):
+    """The limits that this process knows, and claims under them: several roles use one object."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._rules = Rules()
+        self._rules_read_at = -1e9
 
     async def rules(self) -> Rules:
         self._rules = Rules.of(tuple(row) for row in await self.database.fetch("rules"))

@@ -6,11 +6,10 @@ at a time and round and round, and removed where the job is nowhere any more.
 
 import logging
 from datetime import datetime, timedelta
-from typing import Any
 
 from duetime.ids import first_id_at
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.role import Context, Role
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 
 log = logging.getLogger("duetime.store")
@@ -20,8 +19,8 @@ _A_PARTITION = timedelta(days=2)
 
 
 class PruningRole(Role):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._swept = dict.fromkeys(("sweep_labels", "sweep_payloads", "sweep_edges"), FIRST_ID)
         self._refs_after = (FIRST_ID, FIRST_ID)
         self._keys_after: datetime | None = None

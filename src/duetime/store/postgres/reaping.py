@@ -13,6 +13,7 @@ from duetime.store.postgres.clocks import ClockRole
 from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import DEADLINE, MARK, SQL, Connection, Row
 from duetime.store.postgres.hand_over import reap_late
+from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.protocol.service import JudgeLost
@@ -26,7 +27,13 @@ ABANDONED_AFTER = timedelta(seconds=DEADLINE)
 _ABANDONED_EVERY = 5.0
 
 
-class ReapingRole(SweepRole, SuspectsRole, ClockRole):
+class ReapingRole(Role):
+    def __init__(self, context: Context, clocks: ClockRole, suspects: SuspectsRole, sweep: SweepRole) -> None:
+        super().__init__(context)
+        self._clocks = clocks
+        self._suspects = suspects
+        self._sweep = sweep
+
     _look_for_abandoned_at = 0.0
     _silent: Mapping[tuple[int, datetime], float] = MappingProxyType({})
     """Sessions that wait for their clients, by process and since when, and when each was first seen so."""
@@ -35,8 +42,8 @@ class ReapingRole(SweepRole, SuspectsRole, ClockRole):
         judged = 0
         freed: set[int] = set()
         await self._end_abandoned()
-        await self.shift_back_in_turn()
-        await self.sweep()
+        await self._clocks.shift_back_in_turn()
+        await self._sweep.sweep()
         async with self.database.transaction() as connection:
             # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
             await connection.execute(SQL["forget_dead_workers"])
@@ -45,7 +52,7 @@ class ReapingRole(SweepRole, SuspectsRole, ClockRole):
                 judged += await _reap_overdue(connection, claim, judge, overdue, freed)
             judged += await reap_late(connection, limit, judge, freed)
             await connection.execute(SQL["forget_cancels"])
-            await self.tend_suspects(connection)
+            await self._suspects.tend_suspects(connection)
         await self.parking.free(freed)
         self.ready.announce(judged)
         return judged
@@ -77,7 +84,7 @@ class ReapingRole(SweepRole, SuspectsRole, ClockRole):
     async def _reap_dead(self, connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
         claims = [tuple(row) for row in await connection.fetch(SQL["dead_claims"], limit)]
         lost = [await connection.fetch(SQL["lost_runs"], ids, worker, number) for worker, number, ids, _ in claims]
-        lanes = await self.suspect(connection, await self._losses(connection, claims, lost))
+        lanes = await self._suspects.suspect(connection, await self._losses(connection, claims, lost))
         for (worker_id, claim_no, run_ids, standing), rows in zip(claims, lost, strict=True):
             if rows:
                 found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)

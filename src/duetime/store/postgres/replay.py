@@ -12,6 +12,7 @@ from duetime.model.lists import DeadFilter, Replayed
 from duetime.model.run import RunState
 from duetime.store.postgres.control import ControlRole
 from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
@@ -21,10 +22,14 @@ from duetime.store.shared.job_rows import Fields
 from duetime.store.shared.reads import find_job, find_run
 
 
-class ReplayRole(ControlRole):
+class ReplayRole(Role):
+    def __init__(self, context: Context, control: ControlRole) -> None:
+        super().__init__(context)
+        self._control = control
+
     async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
         async with self.database.acting_for(tenant_id) as connection:
-            await self.stop_job(connection, tenant_id, job_id)
+            await self._control.stop_job(connection, tenant_id, job_id)
             job, _ = await find_job(PostgresTransaction(connection), tenant_id, job_id)
             if job.options.key is not None:
                 await connection.execute(SQL["forget_key"], tenant_id, job_id, job.options.key)

@@ -11,7 +11,9 @@ from duetime.store.shared.ready import Ready
 from duetime.store.shared.transaction import SharedRole
 
 
-class Role(SharedRole):
+class Context:
+    """What the roles of one store share: its database, and what this process knows of it."""
+
     def __init__(
         self,
         url: str,
@@ -30,3 +32,15 @@ class Role(SharedRole):
         self.hints = Hints(self.database, direct)
         self.ready = Ready(self.hints)
         self.parking = ParkedRuns(self.database, self.ready)
+
+
+class Role(SharedRole):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.database = context.database
+        self.lanes_per_tenant = context.lanes_per_tenant
+        self.lane_book = context.lane_book
+        self.marks = context.marks
+        self.cursor_marks = context.cursor_marks
+        self.hints = context.hints
+        self.parking = context.parking

@@ -1,25 +1,33 @@
-"""All roles of the PostgreSQL store together. Each role is a file; what they share is in `role.py`."""
+"""The PostgreSQL store, composed of its roles. Each role is a file; what they share is in `role.py`."""
 
 from collections.abc import Callable
 
+from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
+from duetime.store.postgres.clocks import ClockRole
 from duetime.store.postgres.completing import CompletingRole
+from duetime.store.postgres.control import ControlRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
+from duetime.store.postgres.edits import EditingRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.hand_over import HandOverRole
 from duetime.store.postgres.held_runs import HeldRunsRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
+from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recent import RecentRole
 from duetime.store.postgres.recompute import RecomputingRole
 from duetime.store.postgres.replay import ReplayRole
+from duetime.store.postgres.role import Context
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.suspects import SuspectsRole
+from duetime.store.postgres.sweep import SweepRole
 from duetime.store.postgres.usage import UsageRole
-from duetime.store.protocol.store import Hint
+from duetime.store.protocol.store import Hint, Store
 from duetime.store.shared.access import AccessRole
 from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
@@ -30,6 +38,7 @@ from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
+from duetime.store.shared.reads import ReadingRole
 from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
@@ -37,40 +46,7 @@ from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 
 
-class PostgresStore(
-    SchemaRole,
-    UsageRole,
-    IntakeRole,
-    FiringRole,
-    DealerClaimsRole,
-    LeasingRole,
-    HeldRunsRole,
-    CompletingRole,
-    ReapingRole,
-    ReplayRole,
-    RecentRole,
-    RecomputingRole,
-    PruningRole,
-    CallerTransactionRole,
-    AllowanceRole,
-    GraphRole,
-    HandOverRole,
-    AccessRole,
-    SessionRole,
-    CalendarRole,
-    FigureRole,
-    ListingRole,
-    ResealingRole,
-    AnswerRole,
-    BreakerRole,
-    SurveyRole,
-    NotifyingRole,
-    EventRole,
-    TenancyRole,
-    QueueRole,
-    PayloadRole,
-    SecretRole,
-):
+class Lifecycle(SchemaRole):
     embedded = False
 
     async def open(self) -> None:
@@ -84,13 +60,81 @@ class PostgresStore(
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         return self.hints.listen(callback)
 
-    def connections(self) -> tuple[int, int]:
-        return self.database.used, self.database.size
+
+class Leases(LeasingRole, HeldRunsRole):
+    """One role in two files, as the next ones."""
+
+
+class Completions(CompletingRole, HandOverRole):
+    pass
+
+
+class Tenants(TenancyRole, UsageRole):
+    pass
+
+
+class Figures(FigureRole, RecentRole):
+    pass
+
+
+class PostgresStore(Store):
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        prepared: bool = True,
+        direct: str | None = None,
+        lanes_per_tenant: int = LANES_PER_TENANT,
+    ) -> None:
+        self.context = context = Context(
+            url, pool_size=pool_size, prepared=prepared, direct=direct, lanes_per_tenant=lanes_per_tenant
+        )
+        self.database = context.database
+        limits = Limits(context)
+        suspects = SuspectsRole(context)
+        reads = ReadingRole(context)
+        edits = EditingRole(context, reads)
+        control = ControlRole(context, reads, edits)
+        clocks = ClockRole(context)
+        recompute = RecomputingRole(context)
+        access = AccessRole(context)
+        claims = DealerClaimsRole(context, limits)
+        super().__init__(
+            lifecycle=Lifecycle(context),
+            intake=IntakeRole(context, edits),
+            firing=FiringRole(context, suspects),
+            claims=claims,
+            leases=Leases(context),
+            completions=Completions(context, limits),
+            reaping=ReapingRole(context, clocks, suspects, SweepRole(context)),
+            control=control,
+            calendars=CalendarRole(context, recompute),
+            recompute=recompute,
+            reads=reads,
+            pruning=PruningRole(context),
+            caller_transactions=CallerTransactionRole(context),
+            tenants=Tenants(context, claims),
+            allowances=AllowanceRole(context),
+            access=access,
+            sessions=SessionRole(context),
+            audit=access,
+            lists=ListingRole(context),
+            figures=Figures(context),
+            replay=ReplayRole(context, control),
+            answers=AnswerRole(context),
+            queues=QueueRole(context, claims),
+            breakers=BreakerRole(context),
+            clocks=clocks,
+            payloads=PayloadRole(context),
+            events=EventRole(context),
+            graphs=GraphRole(context),
+            notifications=NotifyingRole(context),
+            secrets=SecretRole(context),
+            reencryption=ResealingRole(context),
+            survey=SurveyRole(context, lambda: (context.database.used, context.database.size)),
+        )
 
     def companion(self) -> "PostgresStore":
-        return PostgresStore(
-            self.database.url,
-            pool_size=1,
-            prepared=self.database.prepared,
-            lanes_per_tenant=self.lanes_per_tenant,
-        )
+        database, lanes_per_tenant = self.database, self.context.lanes_per_tenant
+        return PostgresStore(database.url, pool_size=1, prepared=database.prepared, lanes_per_tenant=lanes_per_tenant)

@@ -4,7 +4,7 @@ The same rules hold as in `protocol.py`: the words are the contract, each method
 the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -13,7 +13,7 @@ from uuid import UUID
 from duetime.crypto.envelope import WrappedKey
 from duetime.model.access import ApiKey, NewKey
 from duetime.model.alert import Alert, AlertRule
-from duetime.model.attempt import Claimed, Completion, Run
+from duetime.model.attempt import Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally
 from duetime.model.defaults import Defaults
@@ -40,12 +40,12 @@ from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, Store
 from duetime.model.session import NewSession, Opened, Session, SessionScope
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
 from duetime.model.token_bucket import TokenAsk, TokenGrant
-from duetime.model.worker import Lost, Renewal, Seat, Worker
+from duetime.model.worker import Lost
 
 JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
-class Tenancy(Protocol):
+class Tenants(Protocol):
     """The limits of a tenant on rows that are not in `ESTIMATED` hold for every method of a store that adds such a row:
     it raises `QuotaExceeded`, and nothing is stored, once the tenant has as many as it may have."""
 
@@ -70,10 +70,6 @@ class Tenancy(Protocol):
         It reads up to `most` index entries (all rows, for bytes), so it is asked now and then, never for each
         submission.
         """
-
-    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-        """Those of these keys, as (kind, key) of `store/rules/caller_keys.py`, that lead to an earlier request or to a
-        job that is not over: a submission with one of them adds no job."""
 
     async def encrypting_tenants(self) -> frozenset[int]:
         """The tenants whose content is encrypted (`encrypt_args`)."""
@@ -158,7 +154,7 @@ class Audit(Protocol):
         """The entries of a tenant, or (None) of all and of none, newest first, below the id `before`."""
 
 
-class Listing(Protocol):
+class Lists(Protocol):
     async def list_jobs(
         self, tenant_id: int, filter: JobFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[JobItem]:
@@ -300,45 +296,6 @@ NOTHING_ANSWERED: Mapping[UUID, int] = MappingProxyType({})
 """Of no worker it is known which of its claims it had answers to."""
 
 
-class Coalescing(Protocol):
-    """What a server does for many remote workers at once."""
-
-    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
-        """Lease up to `take` ready runs of each (lane, take), and deal them to the seats in order, each up to its room.
-
-        What `claim` promises holds for each seat: no run is leased twice, asking again with the same number returns the
-        same runs, a worker whose lease is over gets nothing, and one that is bound to a tenant or to queues gets
-        nothing from other lanes. Seats of different tenants must not be mixed. Every seat is in the answer.
-        """
-
-    async def renew_many(
-        self,
-        workers: Sequence[tuple[UUID, Sequence[int]]],
-        lease: timedelta,
-        answered: Mapping[UUID, int] = NOTHING_ANSWERED,
-    ) -> dict[UUID, Renewal | None]:
-        """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
-
-
-class Holding(Protocol):
-    """What a server asks about the workers that it speaks for, and says in their place."""
-
-    async def worker(self, worker_id: UUID) -> Worker:
-        """A worker that has not left. Raises `NotFound`."""
-
-    async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
-        """Those of the runs that this worker holds now, as it claimed them."""
-
-    async def complete_many(
-        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
-    ) -> list[frozenset[UUID]]:
-        """What `complete` does, for each (worker, completions, closed claims), in one transaction; returns in their
-        order which runs were refused."""
-
-    async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
-        """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
-
-
 class TableFigures(NamedTuple):
     name: str
     rows: int
@@ -389,7 +346,7 @@ class Clocks(Protocol):
         starts that count for a rate. Such rows were written before the clock was put back."""
 
 
-class Surveying(Protocol):
+class Surveys(Protocol):
     async def survey(self, cap: int = 10_000) -> Survey:
         """What is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
 
@@ -411,14 +368,6 @@ class Payloads(Protocol):
 
     async def drop_payload(self, tenant_id: int, payload_id: UUID) -> None:
         """Erase it, whoever refers to it. Raises `NotFound`."""
-
-
-class HandingOver(Protocol):
-    """Runs that go on without their worker, in the hands of whoever it called."""
-
-    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
-        """End the attempt with this fence as `judge` says, if it is under way: handed over, or still in the hands of
-        its worker, whose own word comes too late then. False when it is over."""
 
 
 class Secrets(Protocol):
@@ -469,7 +418,7 @@ class Events(Protocol):
         waits for a transaction other than its own."""
 
 
-class Notifying(Protocol):
+class Notifications(Protocol):
     """What tenants want to be told, how far they have been told, and the figures that they have watched."""
 
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:

@@ -6,7 +6,8 @@ and raises `StoreUnavailable` when the database cannot be reached or asks to be 
 refuses the rows themselves. All methods may be called by any number of processes at the same time.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Protocol
@@ -14,6 +15,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.crypto.sealer import Sealer
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
 from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
@@ -21,33 +23,31 @@ from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
-from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.model.worker import Renewal, Seat, Worker, WorkerInfo
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
 from duetime.store.protocol.service import (
+    NOTHING_ANSWERED,
     Access,
     Allowances,
     Answers,
     Audit,
     Breakers,
     Clocks,
-    Coalescing,
     Events,
     Figures,
-    HandingOver,
-    Holding,
     JudgeLost,
-    Listing,
-    Notifying,
+    Lists,
+    Notifications,
     Payloads,
     Queues,
     Replay,
     Secrets,
     Sessions,
-    Surveying,
-    Tenancy,
+    Surveys,
+    Tenants,
 )
-from duetime.store.rules.encrypted_columns import Resealing
+from duetime.store.rules.encrypted_columns import Reencryption
 from duetime.store.rules.limit_scopes import Rules
 
 
@@ -127,9 +127,6 @@ class Lifecycle(Protocol):
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         """Be told, on this store's event loop, when it may be worth to look; returns how to stop listening."""
 
-    def companion(self) -> "Store":
-        """A store on the same database for another event loop (the heartbeat's); the caller opens and closes it."""
-
 
 class Intake(Protocol):
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
@@ -143,6 +140,10 @@ class Intake(Protocol):
         replaced in place, unless it has started, which raises `JobBusy`. A calendar that does not exist raises
         `InvalidInput`.
         """
+
+    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Those of these keys, as (kind, key) of `store/rules/caller_keys.py`, that lead to an earlier request or to a
+        job that is not over: a submission with one of them adds no job."""
 
 
 class Firing(Protocol):
@@ -164,7 +165,7 @@ class Firing(Protocol):
         """
 
 
-class Claiming(Protocol):
+class Claims(Ready, Protocol):
     async def lanes(self) -> list[Lane]:
         """The lanes that are awake, in order of id: all that have runs, and those that had some a moment ago."""
 
@@ -203,6 +204,14 @@ class Claiming(Protocol):
         lane until a slot of the key is free, one whose rate is used up waits for its moment.
         """
 
+    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
+        """Lease up to `take` ready runs of each (lane, take), and deal them to the seats in order, each up to its room.
+
+        What `claim` promises holds for each seat: no run is leased twice, asking again with the same number returns the
+        same runs, a worker whose lease is over gets nothing, and one that is bound to a tenant or to queues gets
+        nothing from other lanes. Seats of different tenants must not be mixed. Every seat is in the answer.
+        """
+
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         """Make what was claimed under these numbers wait again as if it had not been claimed; returns how many runs.
 
@@ -211,7 +220,7 @@ class Claiming(Protocol):
         """
 
 
-class Leasing(Protocol):
+class Leases(Protocol):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
         """Begin a worker's lease; returns its end. What it tells of its tasks is kept when it is gone."""
 
@@ -225,8 +234,19 @@ class Leasing(Protocol):
         claims up to `answered` it had the answers, so their runs may have begun: the reaper judges those as lost.
         """
 
+    async def renew_many(
+        self,
+        workers: Sequence[tuple[UUID, Sequence[int]]],
+        lease: timedelta,
+        answered: Mapping[UUID, int] = NOTHING_ANSWERED,
+    ) -> dict[UUID, Renewal | None]:
+        """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
+
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         """Runs held by this worker that somebody asked to stop."""
+
+    async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
+        """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
 
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
         """The runs that the store has under these claims of the worker, other than these: the worker has reported
@@ -239,8 +259,17 @@ class Leasing(Protocol):
     async def leave(self, worker_id: UUID) -> None:
         """End a worker's lease; what it still holds becomes free for the reaper."""
 
+    async def worker(self, worker_id: UUID) -> Worker:
+        """A worker that has not left. Raises `NotFound`."""
 
-class Completing(Protocol):
+    async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
+        """Those of the runs that this worker holds now, as it claimed them."""
+
+    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
+        """The workers that have neither left nor been reaped: all, or those that work for a tenant."""
+
+
+class Completions(Protocol):
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
@@ -252,6 +281,16 @@ class Completing(Protocol):
         has a deadline of its own (`finish`). A run that somebody asked to cancel ends CANCELLED instead of going on.
         `closed_claims` are the claim numbers of which nothing is left.
         """
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        """What `complete` does, for each (worker, completions, closed claims), in one transaction; returns in their
+        order which runs were refused."""
+
+    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
+        """End the attempt with this fence as `judge` says, if it is under way: handed over, or still in the hands of
+        its worker, whose own word comes too late then. False when it is over."""
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         """Make (run, fence) pairs wait again as if they had not been claimed; returns how many."""
@@ -346,7 +385,7 @@ class Calendars(Protocol):
         """Remove a calendar. Raises `CalendarInUse` while a job that is not over uses it, and `NotFound`."""
 
 
-class Recomputing(Protocol):
+class Recompute(Protocol):
     """Cursors whose rules have changed. Safe on every node at once."""
 
     async def recompute_calendars(self, limit: int) -> int:
@@ -365,7 +404,7 @@ class Recomputing(Protocol):
         live node checks them by another version."""
 
 
-class Reading(Protocol):
+class Reads(Protocol):
     async def job(self, tenant_id: int, job_id: UUID) -> Job:
         """A job, wherever it lives. Raises `NotFound`, for another tenant's job too."""
 
@@ -374,9 +413,6 @@ class Reading(Protocol):
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
-
-    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
-        """The workers that have neither left nor been reaped: all, or those that work for a tenant."""
 
     async def counts(self) -> Counts:
         """How many rows each home holds (exact, so not for the hot path)."""
@@ -417,43 +453,68 @@ class CallerTransactions(Protocol):
         """End a run as SUCCEEDED in the caller's transaction, fenced. Raises `LeaseLost` when it is not accepted."""
 
 
-class Store(
-    Lifecycle,
-    Intake,
-    Firing,
-    Claiming,
-    Ready,
-    Leasing,
-    Completing,
-    Reaping,
-    Control,
-    Calendars,
-    Recomputing,
-    Reading,
-    Pruning,
-    CallerTransactions,
-    Tenancy,
-    Allowances,
-    Access,
-    Sessions,
-    Audit,
-    Listing,
-    Figures,
-    Replay,
-    Answers,
-    Queues,
-    Breakers,
-    Clocks,
-    Coalescing,
-    Holding,
-    Payloads,
-    Events,
-    Graphs,
-    Notifying,
-    HandingOver,
-    Secrets,
-    Resealing,
-    Surveying,
-    Protocol,
-):
-    """All roles of a store together."""
+@dataclass(eq=False, repr=False)
+class Store:
+    """All roles of a store, one attribute each. Sealing, observing and quotas replace single roles in a copy of the
+    store (`store/wrappers/overlay.py`)."""
+
+    lifecycle: Lifecycle
+    intake: Intake
+    firing: Firing
+    claims: Claims
+    leases: Leases
+    completions: Completions
+    reaping: Reaping
+    control: Control
+    calendars: Calendars
+    recompute: Recompute
+    reads: Reads
+    pruning: Pruning
+    caller_transactions: CallerTransactions
+    tenants: Tenants
+    allowances: Allowances
+    access: Access
+    sessions: Sessions
+    audit: Audit
+    lists: Lists
+    figures: Figures
+    replay: Replay
+    answers: Answers
+    queues: Queues
+    breakers: Breakers
+    clocks: Clocks
+    payloads: Payloads
+    events: Events
+    graphs: Graphs
+    notifications: Notifications
+    secrets: Secrets
+    reencryption: Reencryption
+    survey: Surveys
+    sealer: Sealer | None = field(default=None, kw_only=True)
+    """What its content is encrypted with; None for a store that encrypts nothing."""
+
+    @property
+    def embedded(self) -> bool:
+        return self.lifecycle.embedded
+
+    async def open(self) -> None:
+        await self.lifecycle.open()
+
+    async def close(self) -> None:
+        await self.lifecycle.close()
+
+    async def migrate(self) -> list[int]:
+        return await self.lifecycle.migrate()
+
+    async def check_schema(self) -> int:
+        return await self.lifecycle.check_schema()
+
+    async def now(self) -> datetime:
+        return await self.lifecycle.now()
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        return self.lifecycle.listen(callback)
+
+    def companion(self) -> "Store":
+        """A store on the same database for another event loop (the heartbeat's); the caller opens and closes it."""
+        raise NotImplementedError

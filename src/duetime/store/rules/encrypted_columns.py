@@ -135,7 +135,7 @@ class Resealed(NamedTuple):
     values: tuple[tuple[bytes | str, bytes | str] | None, ...]
 
 
-class Resealing(Protocol):
+class Reencryption(Protocol):
     async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
         """Of the next `window` rows above a key those in which something is encrypted, and not with the key whose
         seals begin with `head`; as many as the table says at most."""

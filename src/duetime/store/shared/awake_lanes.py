@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from duetime.model.lane import NO_TURN, Lane
-from duetime.store.protocol.store import Claiming
+from duetime.store.protocol.store import Claims
 
 
 class Followed(NamedTuple):
@@ -12,7 +12,7 @@ class Followed(NamedTuple):
 
 
 class LaneFollower:
-    def __init__(self, store: Claiming) -> None:
+    def __init__(self, store: Claims) -> None:
         self._store = store
         self._turn = NO_TURN
         self.by_id: dict[int, Lane] = {}

@@ -1,23 +1,25 @@
 """Calendars: days with a name. A transaction that uses one holds it until it ends."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import date
-from typing import Any
 from uuid import UUID
 
 from duetime.errors import CalendarInUse, NotFound
 from duetime.model.calendar import Calendar
+from duetime.store.protocol.store import Recompute
 from duetime.store.rules.cursor_changes import BATCH
-from duetime.store.shared.transaction import Row, SharedRole, Statements, Transaction
+from duetime.store.shared.transaction import Row, SharedContext, SharedRole, Statements, Transaction
 
 
 class CalendarRole(SharedRole):
-    recompute_calendars: Callable[[int], Coroutine[Any, Any, int]]
+    def __init__(self, context: SharedContext, recompute: Recompute) -> None:
+        super().__init__(context)
+        self._recompute = recompute
 
     async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar:
         await self.transactions.of(tenant_id).execute("put_calendar", tenant_id=tenant_id, name=name, dates=list(dates))
         # In steps, so that no other transaction waits long; the next node finds what is left if this one dies between.
-        while await self.recompute_calendars(BATCH):
+        while await self._recompute.recompute_calendars(BATCH):
             pass
         return await self.calendar(tenant_id, name)
 

@@ -8,7 +8,7 @@ from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Look
 from duetime.model.planner import Planner
 from duetime.model.shares import FullLanes, Takes, depth_of_look
-from duetime.store.protocol.store import Claiming
+from duetime.store.protocol.store import Claims
 from duetime.store.rules.limit_scopes import Rules
 from duetime.store.shared.awake_lanes import LaneFollower
 
@@ -19,7 +19,7 @@ _WAKE_AFTER = 0.0005
 
 
 class KnownLanes:
-    def __init__(self, store: Claiming, *, rules_every: float) -> None:
+    def __init__(self, store: Claims, *, rules_every: float) -> None:
         self._store = store
         self._rules_every = rules_every
         self._awake = LaneFollower(store)

@@ -1,19 +1,19 @@
 """Queues: paused and resumed, counted up to a cap; the tasks that live workers have, and what tasks say."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
+from duetime.store.protocol.store import Claims
 from duetime.store.shared.queue_rows import stored_queues, task_infos
-from duetime.store.shared.transaction import SharedRole, Transaction
+from duetime.store.shared.transaction import SharedContext, SharedRole, Transaction
 
 _CAP = 10_000
 
 
 class QueueRole(SharedRole):
-    rules: Callable[[], Coroutine[Any, Any, object]]
+    def __init__(self, context: SharedContext, claims: Claims) -> None:
+        super().__init__(context)
+        self._claims = claims
 
     async def pause_queue(self, tenant_id: int, queue: str) -> Queue:
         await self.transactions.of(tenant_id).execute("pause_queue", tenant_id=tenant_id, name=queue)
@@ -34,7 +34,7 @@ class QueueRole(SharedRole):
                 await transaction.execute("hold_running", limit_id=limit_id)
 
         await self.transactions.of(tenant_id).run(work)
-        await self.rules()
+        await self._claims.rules()
         self.ready.announce()
         return await self.queue(tenant_id, queue)
 
@@ -44,9 +44,6 @@ class QueueRole(SharedRole):
 
     async def queues(self, tenant_id: int, cap: int = _CAP) -> list[Queue]:
         return await self._queues(tenant_id, None, cap)
-
-    async def paused_lanes(self) -> frozenset[int]:
-        return frozenset([row["id"] for row in await self.transactions.rows("paused_lanes")])
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         return task_infos(await self.transactions.reading(tenant_id).rows("list_tasks", tenant_id=tenant_id))

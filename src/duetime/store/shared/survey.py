@@ -1,12 +1,18 @@
 """Surveying: figures of the whole database that cost the same however large it is."""
 
+from collections.abc import Callable
+
 from duetime.model.breaker import BreakerState
 from duetime.model.lane import Tier
 from duetime.store.protocol.service import Survey, TableFigures
-from duetime.store.shared.transaction import SharedRole
+from duetime.store.shared.transaction import SharedContext, SharedRole
 
 
 class SurveyRole(SharedRole):
+    def __init__(self, context: SharedContext, connections: Callable[[], tuple[int, int]]) -> None:
+        super().__init__(context)
+        self.connections = connections
+
     async def survey(self, cap: int = 10_000) -> Survey:
         waiting = await self.transactions.rows("waiting_by_tier", cap=cap)
         tables = await self.transactions.rows("table_figures", cap=cap)

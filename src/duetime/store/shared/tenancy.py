@@ -1,17 +1,19 @@
 """Tenants, and the secrets that all nodes share."""
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
+from duetime.store.protocol.store import Claims
 from duetime.store.rules.quotas import column_values
 from duetime.store.shared.service_rows import no_tenant, stored_tenant, taken
-from duetime.store.shared.transaction import NotUnique, SharedRole, Transaction, found
+from duetime.store.shared.transaction import NotUnique, SharedContext, SharedRole, Transaction, found
 
 
 class TenancyRole(SharedRole):
-    rules: Callable[[], Coroutine[Any, Any, object]]
+    def __init__(self, context: SharedContext, claims: Claims) -> None:
+        super().__init__(context)
+        self._claims = claims
 
     async def create_tenant(self, tenant: NewTenant) -> Tenant:
         values = {
@@ -66,7 +68,7 @@ class TenancyRole(SharedRole):
             changed = await self.transactions.run(work)
         except NotUnique as error:
             raise taken(change.name) from error
-        await self.rules()
+        await self._claims.rules()
         return changed
 
     async def encrypting_tenants(self) -> frozenset[int]:

@@ -90,11 +90,22 @@ class SingleStatements:
         await self.alone(lambda transaction: transaction.many(name, given))
 
 
-class SharedRole:
-    """What a role that both stores share depends on."""
+class SharedContext(Protocol):
+    """What all roles of a store have in common, in either dialect."""
 
-    transactions: Transactions
-    ready: Ready
+    @property
+    def transactions(self) -> Transactions: ...
+
+    @property
+    def ready(self) -> Ready: ...
+
+
+class SharedRole:
+    """A role that both stores share."""
+
+    def __init__(self, context: SharedContext) -> None:
+        self.transactions = context.transactions
+        self.ready = context.ready
 
 
 def found(row: Row | None) -> Row:

@@ -11,17 +11,19 @@ from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.store.protocol.ready import Announcement
+from duetime.store.rules.limit_scopes import Rules
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
 from duetime.store.sqlite.lanes import LaneBook
-from duetime.store.sqlite.limiting import Limited, LimitingRole, read_rules
+from duetime.store.sqlite.limiting import Limited, read_rules
+from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, listed, moment, places
 
 _heads = msgspec.json.Decoder(list[tuple[int, UUID]])
 
 
-class ClaimingRole(LimitingRole):
+class ClaimingRole(Role):
     async def lanes(self) -> list[Lane]:
         return await self.database.run(lambda connection, _: self.lane_book.awake(connection))
 
@@ -30,6 +32,12 @@ class ClaimingRole(LimitingRole):
 
     async def tidy_lanes(self) -> int:
         return await self.database.run(self.lane_book.tidy)
+
+    async def paused_lanes(self) -> frozenset[int]:
+        return frozenset([row["id"] for row in await self.transactions.rows("paused_lanes")])
+
+    async def rules(self) -> Rules:
+        return await self.database.run(read_rules)
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         def work(connection: Connection, now: int) -> tuple[int, list[tuple[Any, ...]]]:

@@ -34,6 +34,22 @@ class CompletingRole(Role):
         self.ready.announce(self.lane_book.has_limits or any(waits_again(item) for item in completions))
         return Completed(refused)
 
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        def work(connection: Connection, now: int) -> list[frozenset[UUID]]:
+            answers = []
+            for worker_id, completions, closed in reports:
+                answers.append(apply(connection, now, worker_id, completions))
+                if closed:
+                    connection.execute("close_claims", {"worker_id": worker_id.bytes, "closed": listed(closed)})
+            return answers
+
+        answers = await self.database.run(work)
+        waits = any(item.verdict.delay is not None for _, completions, _ in reports for item in completions)
+        self.ready.announce(self.lane_book.has_limits or waits)
+        return answers
+
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         pairs = {
             "worker_id": worker_id.bytes,

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
+from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
@@ -23,19 +24,26 @@ from duetime.store.rules.job_control import (
 )
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.job_rows import Fields
-from duetime.store.shared.reads import ReadingRole, find_job, find_run
+from duetime.store.shared.reads import find_job, find_run
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.edits import steerable
+from duetime.store.sqlite.edits import EditingRole, steerable
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
-from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.role import Context, Role
 from duetime.store.sqlite.suspects import put_on_trial
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
-class ControlRole(ReadingRole, Role):
+class ControlRole(Role):
+    def __init__(self, context: Context, edits: EditingRole) -> None:
+        super().__init__(context)
+        self._edits = edits
+
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        return await self._edits.edit_job(tenant_id, job_id, changes, version)
+
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         def work(connection: Connection, now: int) -> Job:
             self.stop_job(connection, now, tenant_id, job_id)

@@ -19,7 +19,7 @@ from duetime.store.rules.edits import (
 from duetime.store.rules.job_control import check_steerable
 from duetime.store.shared.calendars import hold_calendars, use_other_calendars
 from duetime.store.shared.job_rows import Fields
-from duetime.store.shared.reads import ReadingRole, find_job
+from duetime.store.shared.reads import find_job
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.label_rows import put_labels_again
@@ -28,7 +28,7 @@ from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
-class EditingRole(ReadingRole, Role):
+class EditingRole(Role):
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         def work(connection: Connection, now: int) -> Job:
             row = steerable(connection, tenant_id, job_id)

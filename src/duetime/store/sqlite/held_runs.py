@@ -1,18 +1,16 @@
-"""What workers hold and report, for a server that speaks to the database in their place."""
+"""What workers hold, for a server that speaks to the database in their place."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
 from duetime.errors import NotFound
 from duetime.ids import show
-from duetime.model.attempt import Claimed, Completion
+from duetime.model.attempt import Claimed
 from duetime.model.worker import Worker
 from duetime.store.sqlite.claiming import claimed_runs
-from duetime.store.sqlite.completing import apply
-from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.leasing import worker_of
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, listed, packed, places
+from duetime.store.sqlite.values import identity, packed, places
 
 
 class HeldRunsRole(Role):
@@ -29,22 +27,6 @@ class HeldRunsRole(Role):
         this = {"worker_id": worker_id.bytes, "ids": ids, "places": places(ids)}
         rows = await self.database.run(lambda connection, _: connection.rows("runs_of_worker", this))
         return claimed_runs(rows)
-
-    async def complete_many(
-        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
-    ) -> list[frozenset[UUID]]:
-        def work(connection: Connection, now: int) -> list[frozenset[UUID]]:
-            answers = []
-            for worker_id, completions, closed in reports:
-                answers.append(apply(connection, now, worker_id, completions))
-                if closed:
-                    connection.execute("close_claims", {"worker_id": worker_id.bytes, "closed": listed(closed)})
-            return answers
-
-        answers = await self.database.run(work)
-        waits = any(item.verdict.delay is not None for _, completions, _ in reports for item in completions)
-        self.ready.announce(self.lane_book.has_limits or waits)
-        return answers
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         ids = packed(worker_ids)

@@ -32,11 +32,16 @@ from duetime.store.sqlite.dependent_intake import insert_dependents, insert_foll
 from duetime.store.sqlite.edits import EditingRole, live_runs
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.label_rows import put_labels
+from duetime.store.sqlite.role import Context, Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 
-class IntakeRole(EditingRole):
+class IntakeRole(Role):
+    def __init__(self, context: Context, edits: EditingRole) -> None:
+        super().__init__(context)
+        self._edits = edits
+
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
@@ -137,7 +142,7 @@ class IntakeRole(EditingRole):
         """The request is an edit of the job that its key names."""
         row, runs = met.standing
         assert row is not None
-        edit = self.edit_within(connection, now, tenant_id, met.job_id, row, runs, changes_for(job))
+        edit = self._edits.edit_within(connection, now, tenant_id, met.job_id, row, runs, changes_for(job))
         return answer_edit(met.job_id, job, edit, row, runs)
 
 

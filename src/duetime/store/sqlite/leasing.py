@@ -1,6 +1,6 @@
 """Leases: one row per worker, however many runs it holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -8,6 +8,7 @@ from uuid import UUID
 from duetime.errors import LeaseLost
 from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.store.protocol.service import NOTHING_ANSWERED
 from duetime.store.rules.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
@@ -50,6 +51,22 @@ class LeasingRole(Role):
             raise LeaseLost("the worker was reaped: its lease is over")
         self.ready.announce(renewal.freed)
         return renewal
+
+    async def renew_many(
+        self,
+        workers: Sequence[tuple[UUID, Sequence[int]]],
+        lease: timedelta,
+        answered: Mapping[UUID, int] = NOTHING_ANSWERED,
+    ) -> dict[UUID, Renewal | None]:
+        def work(connection: Connection, now: int) -> dict[UUID, Renewal | None]:
+            return {
+                worker_id: renew_one(connection, now, worker_id, lease, open_claims, answered.get(worker_id, 0))
+                for worker_id, open_claims in workers
+            }
+
+        renewals = await self.database.run(work)
+        self.ready.announce(sum(renewal.freed for renewal in renewals.values() if renewal is not None))
+        return renewals
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return await self.database.run(lambda connection, _: _cancellations(connection, worker_id))

@@ -22,7 +22,6 @@ from duetime.store.rules.limit_scopes import (
     why_left,
 )
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import (
     duration,
     identity,
@@ -33,11 +32,6 @@ from duetime.store.sqlite.values import (
     places,
     stamp,
 )
-
-
-class LimitingRole(Role):
-    async def rules(self) -> Rules:
-        return await self.database.run(lambda connection, now: read_rules(connection, now))
 
 
 def read_rules(connection: Connection, now: int) -> Rules:

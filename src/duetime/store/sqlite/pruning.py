@@ -6,12 +6,11 @@ at a time and round and round, and removed where the job is nowhere any more.
 
 import logging
 from datetime import datetime, timedelta
-from typing import Any
 
 from duetime.ids import first_id_at
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.role import Context, Role
 from duetime.store.sqlite.values import places, stamp
 
 log = logging.getLogger("duetime.store")
@@ -22,8 +21,8 @@ _FIRST_REF = (FIRST_ID.bytes, FIRST_ID.bytes)
 
 
 class PruningRole(Role):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._swept = dict.fromkeys(("labels", "payloads", "edges"), FIRST_ID.bytes)
         self._refs_after = _FIRST_REF
         self._keys_after = 0

@@ -13,12 +13,18 @@ from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.hand_over import reap_late
+from duetime.store.sqlite.role import Context, Role
 from duetime.store.sqlite.suspects import suspect, tend_suspects
 from duetime.store.sqlite.sweep import SweepRole
 from duetime.store.sqlite.values import identity, microseconds, places
 
 
-class ReapingRole(SweepRole, ClockRole):
+class ReapingRole(Role):
+    def __init__(self, context: Context, clocks: ClockRole, sweep: SweepRole) -> None:
+        super().__init__(context)
+        self._clocks = clocks
+        self._sweep = sweep
+
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         this = {"limit": limit, "overdue": microseconds(overdue)}
 
@@ -26,7 +32,7 @@ class ReapingRole(SweepRole, ClockRole):
             judged = 0
             # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
             connection.execute("forget_dead_workers", {"now": now})
-            self.sweep_within(connection, now)
+            self._sweep.sweep_within(connection, now)
             judged += self._reap_dead(connection, now, limit, judge)
             for claim in connection.rows("overdue_claims", {**this, "now": now}):
                 judged += _reap_overdue(connection, _claim(claim, now), judge, overdue)
@@ -35,7 +41,7 @@ class ReapingRole(SweepRole, ClockRole):
             tend_suspects(connection, now)
             return judged
 
-        await self.shift_back_in_turn()
+        await self._clocks.shift_back_in_turn()
         judged = await self.database.run(work)
         self.ready.announce(judged)
         return judged

@@ -21,15 +21,20 @@ from duetime.store.shared.reads import find_job, find_run
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import ControlRole
 from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.role import Context, Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import encoded, moment, stamp
 
 
-class ReplayRole(ControlRole):
+class ReplayRole(Role):
+    def __init__(self, context: Context, control: ControlRole) -> None:
+        super().__init__(context)
+        self._control = control
+
     async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
         def work(connection: Connection, now: int) -> None:
             this = {"tenant_id": tenant_id, "job_id": job_id.bytes, "now": now}
-            self.stop_job(connection, now, tenant_id, job_id)
+            self._control.stop_job(connection, now, tenant_id, job_id)
             key = at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0].options.key
             if key is not None:
                 connection.execute("forget_key", {**this, "key": key})

@@ -16,7 +16,9 @@ from duetime.store.sqlite.transaction import SqliteTransactions
 _SYSTEM_CLOCK = SystemClock()
 
 
-class Role(SharedRole):
+class Context:
+    """What the roles of one store share: its database, and what this process knows of it."""
+
     def __init__(
         self,
         path: Path | Literal[":memory:"],
@@ -40,3 +42,11 @@ class Role(SharedRole):
             patience=patience,
         )
         self.transactions = SqliteTransactions(self.database)
+
+
+class Role(SharedRole):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.database = context.database
+        self.lane_book = context.lane_book
+        self.hints = context.hints

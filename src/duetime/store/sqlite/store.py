@@ -1,9 +1,13 @@
-"""All roles of the SQLite store together. Each role is a file; what they share is in `role.py`."""
+"""The SQLite store, composed of its roles. Each role is a file; what they share is in `role.py`."""
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
-from duetime.store.protocol.store import Hint
+from duetime.clock import Clock, SystemClock
+from duetime.model.lane import LANES_PER_TENANT
+from duetime.store.protocol.store import Hint, Store
 from duetime.store.shared.access import AccessRole
 from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
@@ -14,6 +18,7 @@ from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
+from duetime.store.shared.reads import ReadingRole
 from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
@@ -21,8 +26,11 @@ from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
+from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import CompletingRole
+from duetime.store.sqlite.control import ControlRole
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
+from duetime.store.sqlite.edits import EditingRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.hand_over import HandOverRole
@@ -34,64 +42,114 @@ from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recent import RecentRole
 from duetime.store.sqlite.recompute import RecomputingRole
 from duetime.store.sqlite.replay import ReplayRole
+from duetime.store.sqlite.role import Context
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.sweep import SweepRole
 from duetime.store.sqlite.usage import UsageRole
 
+_SYSTEM_CLOCK = SystemClock()
 
-class SqliteStore(
-    SchemaRole,
-    UsageRole,
-    IntakeRole,
-    FiringRole,
-    DealerClaimsRole,
-    LeasingRole,
-    HeldRunsRole,
-    CompletingRole,
-    ReapingRole,
-    ReplayRole,
-    RecentRole,
-    RecomputingRole,
-    PruningRole,
-    CallerTransactionRole,
-    AllowanceRole,
-    GraphRole,
-    HandOverRole,
-    AccessRole,
-    SessionRole,
-    CalendarRole,
-    FigureRole,
-    ListingRole,
-    ResealingRole,
-    AnswerRole,
-    BreakerRole,
-    SurveyRole,
-    NotifyingRole,
-    EventRole,
-    TenancyRole,
-    QueueRole,
-    PayloadRole,
-    SecretRole,
-):
+
+class Lifecycle(SchemaRole):
     embedded = True
-    _is_companion = False
 
     async def open(self) -> None:
-        if not self._is_companion:
-            await self.database.open()
+        await self.database.open()
 
     async def close(self) -> None:
-        if not self._is_companion:
-            self.hints.close()
-            await self.database.close()
+        self.hints.close()
+        await self.database.close()
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         return self.hints.listen(callback)
 
-    def connections(self) -> tuple[int, int]:
-        return self.database.used, 1
+
+class CompanionLifecycle(Lifecycle):
+    """The database is the other store's to open and close."""
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class Leases(LeasingRole, HeldRunsRole):
+    """One role in two files, as the next ones."""
+
+
+class Completions(CompletingRole, HandOverRole):
+    pass
+
+
+class Tenants(TenancyRole, UsageRole):
+    pass
+
+
+class Figures(FigureRole, RecentRole):
+    pass
+
+
+class SqliteStore(Store):
+    def __init__(
+        self,
+        path: Path | Literal[":memory:"],
+        *,
+        clock: Clock = _SYSTEM_CLOCK,
+        lanes_per_tenant: int = LANES_PER_TENANT,
+        serves: bool = False,
+        patience: float = 0.0,
+    ) -> None:
+        """A store that `serves` keeps its file for as long as it is open, and others reach it over HTTP; `patience` is
+        how many seconds `open` waits for a file that another process has for a moment."""
+        self.context = context = Context(
+            path, clock=clock, lanes_per_tenant=lanes_per_tenant, serves=serves, patience=patience
+        )
+        self.database = context.database
+        reads = ReadingRole(context)
+        edits = EditingRole(context)
+        control = ControlRole(context, edits)
+        clocks = ClockRole(context)
+        recompute = RecomputingRole(context)
+        access = AccessRole(context)
+        claims = DealerClaimsRole(context)
+        super().__init__(
+            lifecycle=Lifecycle(context),
+            intake=IntakeRole(context, edits),
+            firing=FiringRole(context),
+            claims=claims,
+            leases=Leases(context),
+            completions=Completions(context),
+            reaping=ReapingRole(context, clocks, SweepRole(context)),
+            control=control,
+            calendars=CalendarRole(context, recompute),
+            recompute=recompute,
+            reads=reads,
+            pruning=PruningRole(context),
+            caller_transactions=CallerTransactionRole(context),
+            tenants=Tenants(context, claims),
+            allowances=AllowanceRole(context),
+            access=access,
+            sessions=SessionRole(context),
+            audit=access,
+            lists=ListingRole(context),
+            figures=Figures(context),
+            replay=ReplayRole(context, control),
+            answers=AnswerRole(context),
+            queues=QueueRole(context, claims),
+            breakers=BreakerRole(context),
+            clocks=clocks,
+            payloads=PayloadRole(context),
+            events=EventRole(context),
+            graphs=GraphRole(context),
+            notifications=NotifyingRole(context),
+            secrets=SecretRole(context),
+            reencryption=ResealingRole(context),
+            survey=SurveyRole(context, lambda: (context.database.used, 1)),
+        )
 
     def companion(self) -> "SqliteStore":
         """The same thread and connection, which any event loop may ask."""
         companion = copy.copy(self)
-        companion._is_companion = True
+        companion.lifecycle = CompanionLifecycle(self.context)
         return companion

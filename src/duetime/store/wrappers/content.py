@@ -19,16 +19,17 @@ from msgspec import UnsetType
 
 from duetime.clock import monotonic
 from duetime.crypto.sealer import Sealer, is_sealed, is_sealed_text
-from duetime.errors import KeyUnknown, NoEncryptionKey, SealBroken, reason_of
+from duetime.errors import InvalidInput, KeyUnknown, NoEncryptionKey, SealBroken, reason_of
 from duetime.model.attempt import Attempt, AttemptState, Claimed, Completion, Run, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
 from duetime.model.fingerprint import fingerprint
 from duetime.model.job import INTERNAL_TENANT, Job, NewJob
-from duetime.model.lists import DeadGroup, DeadLetter, RunItem
+from duetime.model.lists import DeadFilter, DeadGroup, DeadLetter, RunItem
 from duetime.model.notification import RunNews
 from duetime.model.run import Event
-from duetime.store.protocol.store import Store
+from duetime.store.protocol.service import Tenants
+from duetime.store.protocol.store import Claims
 from duetime.store.wrappers.seal_owners import ARGUMENTS, CHECKPOINT, ERROR, LOGS, MESSAGE, RESULT, content_owner
 
 log = logging.getLogger("duetime.sealing")
@@ -40,11 +41,12 @@ _REMEMBERED = 3.0
 
 
 class Sealing:
-    """What both stores do with content."""
+    """Encrypts content on its way into the roles of a store, and decrypts it on its way out."""
 
-    def __init__(self, store: Store, sealer: Sealer) -> None:
-        self._store = store
-        self._sealer = sealer
+    def __init__(self, tenants: Tenants, claims: Claims, sealer: Sealer) -> None:
+        self._tenants = tenants
+        self._claims = claims
+        self.sealer = sealer
         self._encrypting: frozenset[int] = frozenset()
         self._asked_at: float | None = None
         self._seen: set[int] = set()
@@ -62,16 +64,24 @@ class Sealing:
         self._seen.add(tenant_id)
         return tenant_id in self._encrypting
 
+    async def check_filter(self, tenant_id: int, filter: DeadFilter) -> None:
+        if filter.error is not None and await self.encrypts(tenant_id):
+            raise InvalidInput(
+                "the errors of this tenant are encrypted: the database cannot search in them",
+                field="error",
+                remedy="filter by fingerprint, failure, task or queue",
+            )
+
     async def _wants(self, tenant_id: int) -> bool:
         """Raises `NoEncryptionKey` where content must be encrypted and cannot: nothing is stored as it is."""
         wish = await self.encrypts(tenant_id)
         if wish:
-            await self._sealer.ready()
+            await self.sealer.ready()
         return wish
 
     async def _look(self, *, anew: bool = False) -> None:
         if anew or self._asked_at is None or monotonic() - self._asked_at > _REMEMBERED:
-            self._encrypting = await self._store.encrypting_tenants()
+            self._encrypting = await self._tenants.encrypting_tenants()
             self._asked_at = monotonic()
 
     async def _any(self) -> bool:
@@ -88,7 +98,7 @@ class Sealing:
             self._of_workers.clear()
         self._of_workers[worker_id] = tenant_id
 
-    async def _tenants(self, worker_id: UUID, runs: Iterable[tuple[UUID, int]]) -> dict[UUID, int]:
+    async def _tenants_of(self, worker_id: UUID, runs: Iterable[tuple[UUID, int]]) -> dict[UUID, int]:
         """The tenants of these (run, lane), as far as their content is encrypted."""
         pairs = list(runs)
         if not pairs or not await self._any():
@@ -101,7 +111,7 @@ class Sealing:
                 found[run_id] = tenant_id
         unknown = [run_id for run_id, _ in pairs if run_id not in found]
         if unknown:
-            found |= await self._store.tenants_of_runs(unknown)
+            found |= await self._tenants.tenants_of_runs(unknown)
         return {run_id: tenant_id for run_id, tenant_id in found.items() if tenant_id in self._encrypting}
 
     # On the way in.
@@ -110,18 +120,18 @@ class Sealing:
         if not jobs or not await self._wants(tenant_id):
             return jobs
         bound = content_owner(ARGUMENTS, tenant_id)
-        return [msgspec.structs.replace(job, args=self._sealer.seal(job.args, belongs_to=bound)) for job in jobs]
+        return [msgspec.structs.replace(job, args=self.sealer.seal(job.args, belongs_to=bound)) for job in jobs]
 
     async def changes(self, tenant_id: int, changes: Changes) -> Changes:
         if isinstance(changes.args, UnsetType) or not await self._wants(tenant_id):
             return changes
-        args = self._sealer.seal(changes.args, belongs_to=content_owner(ARGUMENTS, tenant_id))
+        args = self.sealer.seal(changes.args, belongs_to=content_owner(ARGUMENTS, tenant_id))
         return msgspec.structs.replace(changes, args=args)
 
     async def completions(self, worker_id: UUID, items: Sequence[Completion]) -> Sequence[Completion]:
         if not await self._any():
             return items
-        tenants = await self._tenants(worker_id, [(item.run_id, item.lane_id) for item in items if _says(item)])
+        tenants = await self._tenants_of(worker_id, [(item.run_id, item.lane_id) for item in items if _says(item)])
         if not tenants:
             return items
         seal = await self._completer()
@@ -129,7 +139,7 @@ class Sealing:
 
     async def judged(self, run_id: UUID) -> Callable[[Completion], Completion]:
         """What to do with the completion of a run that is judged inside a transaction."""
-        tenants = await self._store.tenants_of_runs([run_id]) if await self._any() else {}
+        tenants = await self._tenants.tenants_of_runs([run_id]) if await self._any() else {}
         tenant_id = tenants.get(run_id)
         if tenant_id not in self._encrypting:
             return lambda item: item
@@ -137,11 +147,11 @@ class Sealing:
         return lambda item: seal(item, tenant_id)
 
     async def notes(self, worker_id: UUID, notes: Sequence[RunNote]) -> Sequence[RunNote]:
-        tenants = await self._tenants(worker_id, [(note.run_id, 0) for note in notes])
+        tenants = await self._tenants_of(worker_id, [(note.run_id, 0) for note in notes])
         if not tenants:
             return notes
         try:
-            await self._sealer.ready()
+            await self.sealer.ready()
         except NoEncryptionKey as error:
             log.error("progress and checkpoints of %d runs are not kept: %s", len(tenants), reason_of(error))
             return [_without_content(note) if note.run_id in tenants else note for note in notes]
@@ -151,15 +161,15 @@ class Sealing:
         self, worker_id: UUID, run_id: UUID, result: bytes | None, logs: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
         """Raises `NoEncryptionKey`: the transaction is the task's own, and can be rolled back."""
-        tenants = await self._tenants(worker_id, [(run_id, 0)] if result is not None or logs is not None else [])
+        tenants = await self._tenants_of(worker_id, [(run_id, 0)] if result is not None or logs is not None else [])
         if run_id not in tenants:
             return result, logs
-        await self._sealer.ready()
+        await self.sealer.ready()
         return self._bytes(result, RESULT, tenants[run_id]), self._bytes(logs, LOGS, tenants[run_id])
 
     async def _completer(self) -> Callable[[Completion, int], Completion]:
         try:
-            await self._sealer.ready()
+            await self.sealer.ready()
         except NoEncryptionKey as error:
             log.error("results, errors and logs are not kept: %s", reason_of(error))
             reason = f"what came of it is not kept: {error}"
@@ -184,32 +194,32 @@ class Sealing:
         )
 
     def _bytes(self, body: bytes | None, kind: str, tenant_id: int) -> bytes | None:
-        return None if body is None else self._sealer.seal(body, belongs_to=content_owner(kind, tenant_id))
+        return None if body is None else self.sealer.seal(body, belongs_to=content_owner(kind, tenant_id))
 
     def _text(self, text: str | None, kind: str, tenant_id: int) -> str | None:
-        return None if text is None else self._sealer.seal_text(text, belongs_to=content_owner(kind, tenant_id))
+        return None if text is None else self.sealer.seal_text(text, belongs_to=content_owner(kind, tenant_id))
 
     # On the way out.
 
     async def job(self, job: Job) -> Job:
         if not is_sealed(job.args):
             return job
-        await self._sealer.learn([job.args])
+        await self.sealer.learn([job.args])
         try:
-            args = self._sealer.open(job.args, belongs_to=content_owner(ARGUMENTS, job.tenant_id))
+            args = self.sealer.open(job.args, belongs_to=content_owner(ARGUMENTS, job.tenant_id))
         except SealBroken as error:
             return msgspec.structs.replace(job, args_problem=str(error))
         return msgspec.structs.replace(job, args=args)
 
     async def run(self, run: Run) -> Run:
-        sealed = [each for each in _parts(run) if is_content_sealed(each)]
+        sealed = [each for each in _parts(run) if _is_content_sealed(each)]
         if not sealed:
             return run
-        await self._sealer.learn(sealed)
+        await self.sealer.learn(sealed)
         args, problem = run.args, None
         if is_sealed(args):
             try:
-                args = self._sealer.open(args, belongs_to=content_owner(ARGUMENTS, run.tenant_id))
+                args = self.sealer.open(args, belongs_to=content_owner(ARGUMENTS, run.tenant_id))
             except SealBroken as error:
                 problem = str(error)
         result, lost = self._opened(run.result, RESULT, run.tenant_id)
@@ -232,17 +242,17 @@ class Sealing:
         sealed = [each.error for each in items if each.error is not None and is_sealed_text(each.error)]
         if not sealed:
             return list(items)
-        await self._sealer.learn(sealed)
+        await self.sealer.learn(sealed)
         return [msgspec.structs.replace(each, error=self._shown(each.error, ERROR, tenant_id)) for each in items]
 
     async def parents(self, tenant_id: int, parents: Sequence[Parent]) -> list[Parent]:
         """Raises `SealBroken`: who asks for what a parent returned must not go on without it."""
-        await self._sealer.learn(each.result for each in parents)
+        await self.sealer.learn(each.result for each in parents)
         bound = content_owner(RESULT, tenant_id)
         return [
             msgspec.structs.replace(
                 each,
-                result=self._sealer.open(each.result, belongs_to=bound)
+                result=self.sealer.open(each.result, belongs_to=bound)
                 if each.result is not None and is_sealed(each.result)
                 else each.result,
                 error=self._shown(each.error, ERROR, tenant_id),
@@ -250,23 +260,30 @@ class Sealing:
             for each in parents
         ]
 
+    async def held_parents(self, run_id: UUID, parents: Sequence[Parent]) -> Sequence[Parent]:
+        """The same, for the tenant of this run."""
+        if not any(_is_content_sealed(part) for each in parents for part in (each.result, each.error)):
+            return parents
+        tenants = await self._tenants.tenants_of_runs([run_id])
+        return await self.parents(tenants[run_id], parents) if run_id in tenants else parents
+
     async def claimed(self, runs: list[Claimed]) -> list[Claimed]:
         if not any(_is_shut(run) for run in runs):
             return runs  # as nearly always: nothing is made anew for them
-        await self._sealer.learn(part for run in runs for part in (run.args, run.checkpoint))
+        await self.sealer.learn(part for run in runs for part in (run.args, run.checkpoint))
         return [await self._claimed(run) if _is_shut(run) else run for run in runs]
 
     async def _claimed(self, run: Claimed) -> Claimed:
         if run.lane_id not in self._of_lanes:
-            self._of_lanes = {lane.id: lane.key.tenant_id for lane in await self._store.lanes()}
+            self._of_lanes = {lane.id: lane.key.tenant_id for lane in await self._claims.lanes()}
         tenant_id = self._of_lanes[run.lane_id]
         await self.encrypts(tenant_id)  # so that what comes of the run is encrypted too
         args, checkpoint = run.args, run.checkpoint
         try:
             if is_sealed(args):
-                args = self._sealer.open(args, belongs_to=content_owner(ARGUMENTS, tenant_id))
+                args = self.sealer.open(args, belongs_to=content_owner(ARGUMENTS, tenant_id))
             if checkpoint is not None and is_sealed(checkpoint):
-                checkpoint = self._sealer.open(checkpoint, belongs_to=content_owner(CHECKPOINT, tenant_id))
+                checkpoint = self.sealer.open(checkpoint, belongs_to=content_owner(CHECKPOINT, tenant_id))
         except SealBroken as error:
             return msgspec.structs.replace(run, args_problem=str(error), key_unknown=isinstance(error, KeyUnknown))
         return msgspec.structs.replace(run, args=args, checkpoint=checkpoint)
@@ -283,7 +300,7 @@ class Sealing:
         if body is None or not is_sealed(body):
             return body, None
         try:
-            return self._sealer.open(body, belongs_to=content_owner(kind, tenant_id)), None
+            return self.sealer.open(body, belongs_to=content_owner(kind, tenant_id)), None
         except SealBroken as error:
             return None, str(error)
 
@@ -291,7 +308,7 @@ class Sealing:
         if text is None or not is_sealed_text(text):
             return text
         try:
-            return self._sealer.open_text(text, belongs_to=content_owner(kind, tenant_id))
+            return self.sealer.open_text(text, belongs_to=content_owner(kind, tenant_id))
         except SealBroken as error:
             return f"it cannot be opened: {error}"
 
@@ -318,7 +335,7 @@ def _parts(run: Run) -> Iterable[bytes | str | None]:
         yield from (attempt.error, attempt.logs)
 
 
-def is_content_sealed(content: bytes | str | None) -> bool:
+def _is_content_sealed(content: bytes | str | None) -> bool:
     if content is None:
         return False
     return is_sealed_text(content) if isinstance(content, str) else is_sealed(content)

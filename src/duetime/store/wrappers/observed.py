@@ -1,14 +1,15 @@
-"""A store that is looked at while it works: what passes through is counted and, where it is asked for, traced.
+"""A store that is observed while it works: what passes through is counted and, where it is asked for, traced.
 
 Whoever works on a store tells it everything that happens to runs, so here is the place to see it once: for workers that
 claim for themselves, for remote ones that a server claims for, for the scanner and the reaper. A batch is looked at
 after it is done, as a whole; what is not looked at goes straight to the store behind.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import timedelta
-from typing import Any, cast
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from duetime.clock import SystemClock, monotonic
@@ -22,9 +23,25 @@ from duetime.model.tracing import make_message, message_of
 from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.service import JudgeLost
-from duetime.store.protocol.store import Completed, PlanFires, Scan, Store
+from duetime.store.protocol.store import (
+    CallerTransactions,
+    Claims,
+    Completed,
+    Completions,
+    Firing,
+    Intake,
+    Leases,
+    PlanFires,
+    Reaping,
+    Scan,
+    Store,
+)
+from duetime.store.wrappers.overlay import overlay
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Message, Tracer
+
+S = TypeVar("S", bound=Store)
+R = TypeVar("R")
 
 _SUCCEED = Event.SUCCEED
 _ENDS = {Event.SUCCEED: "succeeded", Event.FAIL: "failed", Event.CANCEL: "cancelled", Event.SKIP: "skipped"}
@@ -37,174 +54,75 @@ _UNKNOWN = "unknown"
 _clock = SystemClock()
 
 
-class ObservedStore:
-    """A store with eyes; `as_store` is what everybody else sees of it."""
+def observed(store: S, observer: "StoreObserver") -> S:
+    """This store, with everything that happens to runs told to the observer."""
+    made = copy.copy(store)
+    made.intake = overlay(store.intake, ObservedIntake(store.intake, observer))
+    made.firing = overlay(store.firing, ObservedFiring(store.firing, observer))
+    made.claims = overlay(store.claims, ObservedClaims(store.claims, observer))
+    made.leases = overlay(store.leases, ObservedLeases(store.leases, observer))
+    made.completions = overlay(store.completions, ObservedCompletions(store.completions, observer))
+    made.caller_transactions = overlay(
+        store.caller_transactions, ObservedCallerTransactions(store.caller_transactions, observer)
+    )
+    made.reaping = overlay(store.reaping, ObservedReaping(store.reaping, observer))
+    return made
 
-    def __init__(self, store: Store, meters: Meters, tracer: Tracer | None = None) -> None:
-        self._store = store
-        self._meters = meters
-        self._tracer = tracer
+
+class StoreObserver:
+    """What is known of runs that pass through a store, and how they are counted."""
+
+    def __init__(self, meters: Meters, tracer: Tracer | None = None) -> None:
+        self.meters = meters
+        self.tracer = tracer
+        self.completed_within: set[UUID] = set()
+        """Runs that were completed in a transaction of their task, and whose completion is about to be refused."""
         self._lanes: dict[int, LaneKey] = {}
         self._tenants: dict[UUID, int] = {}
         """The tenant of each worker that has only one."""
         self._tiers: dict[int, str] = {}
-        self._by_themselves: set[UUID] = set()
-        """Runs that were completed in a transaction of their task, and whose completion is about to be refused."""
-
-    @property
-    def as_store(self) -> Store:
-        return cast(Store, self)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     def know_tiers(self, tiers: dict[int, str]) -> None:
         """The tier of each tenant whose tier is not the usual one."""
         self._tiers = tiers
 
-    # Whose runs they are.
-
-    async def lanes(self) -> list[Lane]:
-        found = await self._store.lanes()
-        self._know(found)
-        return found
-
-    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
-        changes = await self._store.lane_changes(after)
-        self._know(changes.awake)
-        for lane_id in changes.asleep:
-            self._lanes.pop(lane_id, None)
-        return changes
-
-    def _know(self, lanes: Sequence[Lane]) -> None:
+    def know_lanes(self, lanes: Sequence[Lane]) -> None:
         self._lanes.update((lane.id, lane.key) for lane in lanes)
 
-    async def register(self, worker: WorkerInfo, lease: timedelta) -> Any:
-        self._remember(worker.id, worker.tenant_id)
-        return await self._store.register(worker, lease)
+    def forget_lanes(self, lane_ids: Sequence[int]) -> None:
+        for lane_id in lane_ids:
+            self._lanes.pop(lane_id, None)
 
-    async def worker(self, worker_id: UUID) -> Worker:
-        found = await self._store.worker(worker_id)
-        self._remember(worker_id, found.tenant_id)
-        return found
-
-    # What happens to them.
-
-    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        began = monotonic()
-        answers = await self._store.submit(tenant_id, jobs)
-        self._did("submit", began, len(jobs))
-        return answers
-
-    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
-        decided: Sequence[Decided] = ()
-        seen: Sequence[DueJob] = ()
-
-        def look(due: Sequence[DueJob], now: Any) -> Sequence[Decided]:
-            nonlocal decided, seen
-            seen, decided = due, plan(due, now)
-            return decided
-
-        began, at = monotonic(), _moment(self._tracer)
-        scan = await self._store.fire_due(limit, look, without)
-        if decided:
-            self._did("fire", began, scan.fired)
-            self._meters.passed_by += len(scan.passed_by)
-            fires = [fire for fire in decided if isinstance(fire, Fire)]
-            for fire in fires:
-                self._meters.fired += len(fire.runs)
-                if fire.skips:
-                    self._meters.runs["skipped"] += len(fire.skips)
-                    self._meters.missed += sum(1 for skip in fire.skips if skip.reason.startswith(_MISSED))
-            if self._tracer is not None:
-                self._tracer.fired(_fired(seen, fires), at, _moment(self._tracer))
-        return scan
-
-    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
-        began, at = monotonic(), _moment(self._tracer)
-        claimed = await self._store.claim(worker_id, claim_no, takes)
-        self._claimed(claimed, began, at)
-        return claimed
-
-    async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
-        began, at = monotonic(), _moment(self._tracer)
-        claimed = await self._store.claim_announced(worker_id, claim_no, announced)
-        self._claimed(claimed, began, at)
-        return claimed
-
-    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
-        began, at = monotonic(), _moment(self._tracer)
-        dealt = await self._store.claim_many(seats, takes)
-        self._claimed([run for runs in dealt.values() for run in runs], began, at)
-        return dealt
-
-    async def complete(
-        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
-    ) -> Completed:
-        began = monotonic()
-        answer = await self._store.complete(worker_id, completions, closed_claims)
-        self._did("complete", began, len(completions))
-        self._ended(worker_id, completions, answer.refused)
-        return answer
-
-    async def complete_many(
-        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
-    ) -> list[frozenset[UUID]]:
-        began = monotonic()
-        answers = await self._store.complete_many(reports)
-        self._did("complete", began, sum(len(completions) for _, completions, _ in reports))
-        for (worker_id, completions, _), refused in zip(reports, answers, strict=True):
-            self._ended(worker_id, completions, refused)
-        return answers
-
-    async def complete_within(self, connection: object, worker_id: UUID, run_id: UUID, *rest: Any) -> None:
-        await self._store.complete_within(connection, worker_id, run_id, *rest)
-        self._by_themselves.add(run_id)
-
-    async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
-        judged: dict[UUID, Completion] = {}
-
-        def look(lost: Sequence[Lost]) -> Sequence[Completion]:
-            completions = judge(lost)
-            judged.update((item.run_id, item) for item in completions)  # once, however often it is tried
-            return completions
-
-        reaped = await self._store.reap(limit, look, overdue)
-        self._ended(None, list(judged.values()), frozenset())
-        return reaped
-
-    # How it is counted.
-
-    def _remember(self, worker_id: UUID, tenant_id: int | None) -> None:
+    def know_worker(self, worker_id: UUID, tenant_id: int | None) -> None:
         if tenant_id is not None:
             if len(self._tenants) >= _MOST_WORKERS:
                 self._tenants.clear()  # they are asked for again
             self._tenants[worker_id] = tenant_id
 
-    def _did(self, name: str, began: float, size: int) -> None:
-        work = self._meters.work[name]
+    def did(self, name: str, began: float, size: int) -> None:
+        work = self.meters.work[name]
         work.seconds.add(monotonic() - began)
         work.sizes.add(size)
 
-    def _claimed(self, claimed: Sequence[Claimed], began: float, at: int) -> None:
+    def claimed(self, claimed: Sequence[Claimed], began: float, at: int) -> None:
         if not claimed:
             return
-        self._did("claim", began, len(claimed))
-        self._meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
-        if self._tracer is not None:
+        self.did("claim", began, len(claimed))
+        self.meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
+        if self.tracer is not None:
             # A lane that was not read here yet is another node's: its runs were claimed all the same.
             told = [(run, self._lanes.get(run.lane_id)) for run in claimed if run.options is not None]
             messages = [message_of(run, lane) for run, lane in told if lane is not None]
-            self._tracer.claimed(messages, at, _moment(self._tracer))
+            self.tracer.claimed(messages, at, _moment(self.tracer))
 
-    def _ended(self, worker_id: UUID | None, completions: Sequence[Completion], refused: frozenset[UUID]) -> None:
-        attempts = self._meters.attempts
+    def ended(self, worker_id: UUID | None, completions: Sequence[Completion], refused: frozenset[UUID]) -> None:
+        attempts = self.meters.attempts
         # Most succeed, and are counted without a look at each.
         plain = [item.lane_id for item in completions if item.failure is None and item.verdict.event is _SUCCEED]
         if refused or len(plain) < len(completions):
             plain = [lane_id for item in completions for lane_id in self._each(worker_id, item, refused)]
         for lane_id, count in Counter(plain).items():
-            self._meters.runs["succeeded"] += count
+            self.meters.runs["succeeded"] += count
             attempts["none", self._tier(worker_id, lane_id)] += count
 
     def _each(self, worker_id: UUID | None, item: Completion, refused: frozenset[UUID]) -> tuple[int, ...]:
@@ -215,18 +133,18 @@ class ObservedStore:
             return (item.lane_id,)
         else:
             self._ended_otherwise(item)
-            self._meters.attempts[_label(item), self._tier(worker_id, item.lane_id)] += 1
+            self.meters.attempts[_label(item), self._tier(worker_id, item.lane_id)] += 1
         return ()
 
     def _refused(self, item: Completion) -> None:
-        if item.run_id in self._by_themselves:
-            self._by_themselves.discard(item.run_id)
-            self._meters.runs["succeeded"] += 1
+        if item.run_id in self.completed_within:
+            self.completed_within.discard(item.run_id)
+            self.meters.runs["succeeded"] += 1
         else:
-            self._meters.fence_rejections += 1
+            self.meters.fence_rejections += 1
 
     def _ended_otherwise(self, item: Completion) -> None:
-        meters = self._meters
+        meters = self.meters
         event = item.verdict.event
         if event is Event.RETRY:
             meters.retries += 1
@@ -241,6 +159,131 @@ class ObservedStore:
         lane = self._lanes.get(lane_id)
         tenant_id = self._tenants.get(worker_id or _NOBODY) if lane is None else lane.tenant_id
         return _UNKNOWN if tenant_id is None else self._tiers.get(tenant_id, DEFAULT_TIER)
+
+
+class _Observed(Generic[R]):
+    def __init__(self, inner: R, observer: StoreObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+
+class ObservedIntake(_Observed[Intake]):
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        began = monotonic()
+        answers = await self._inner.submit(tenant_id, jobs)
+        self._observer.did("submit", began, len(jobs))
+        return answers
+
+
+class ObservedFiring(_Observed[Firing]):
+    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
+        decided: Sequence[Decided] = ()
+        seen: Sequence[DueJob] = ()
+
+        def look(due: Sequence[DueJob], now: datetime) -> Sequence[Decided]:
+            nonlocal decided, seen
+            seen, decided = due, plan(due, now)
+            return decided
+
+        began, at = monotonic(), _moment(self._observer.tracer)
+        scan = await self._inner.fire_due(limit, look, without)
+        if decided:
+            self._observer.did("fire", began, scan.fired)
+            self._observer.meters.passed_by += len(scan.passed_by)
+            fires = [fire for fire in decided if isinstance(fire, Fire)]
+            for fire in fires:
+                self._observer.meters.fired += len(fire.runs)
+                if fire.skips:
+                    self._observer.meters.runs["skipped"] += len(fire.skips)
+                    self._observer.meters.missed += sum(1 for skip in fire.skips if skip.reason.startswith(_MISSED))
+            if self._observer.tracer is not None:
+                self._observer.tracer.fired(_fired(seen, fires), at, _moment(self._observer.tracer))
+        return scan
+
+
+class ObservedClaims(_Observed[Claims]):
+    async def lanes(self) -> list[Lane]:
+        found = await self._inner.lanes()
+        self._observer.know_lanes(found)
+        return found
+
+    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
+        changes = await self._inner.lane_changes(after)
+        self._observer.know_lanes(changes.awake)
+        self._observer.forget_lanes(changes.asleep)
+        return changes
+
+    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        began, at = monotonic(), _moment(self._observer.tracer)
+        claimed = await self._inner.claim(worker_id, claim_no, takes)
+        self._observer.claimed(claimed, began, at)
+        return claimed
+
+    async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
+        began, at = monotonic(), _moment(self._observer.tracer)
+        claimed = await self._inner.claim_announced(worker_id, claim_no, announced)
+        self._observer.claimed(claimed, began, at)
+        return claimed
+
+    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
+        began, at = monotonic(), _moment(self._observer.tracer)
+        dealt = await self._inner.claim_many(seats, takes)
+        self._observer.claimed([run for runs in dealt.values() for run in runs], began, at)
+        return dealt
+
+
+class ObservedLeases(_Observed[Leases]):
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
+        self._observer.know_worker(worker.id, worker.tenant_id)
+        return await self._inner.register(worker, lease)
+
+    async def worker(self, worker_id: UUID) -> Worker:
+        found = await self._inner.worker(worker_id)
+        self._observer.know_worker(worker_id, found.tenant_id)
+        return found
+
+
+class ObservedCompletions(_Observed[Completions]):
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        began = monotonic()
+        answer = await self._inner.complete(worker_id, completions, closed_claims)
+        self._observer.did("complete", began, len(completions))
+        self._observer.ended(worker_id, completions, answer.refused)
+        return answer
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        began = monotonic()
+        answers = await self._inner.complete_many(reports)
+        self._observer.did("complete", began, sum(len(completions) for _, completions, _ in reports))
+        for (worker_id, completions, _), refused in zip(reports, answers, strict=True):
+            self._observer.ended(worker_id, completions, refused)
+        return answers
+
+
+class ObservedCallerTransactions(_Observed[CallerTransactions]):
+    async def complete_within(
+        self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
+    ) -> None:
+        await self._inner.complete_within(connection, worker_id, run_id, fence, result, logs)
+        self._observer.completed_within.add(run_id)
+
+
+class ObservedReaping(_Observed[Reaping]):
+    async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
+        judged: dict[UUID, Completion] = {}
+
+        def look(lost: Sequence[Lost]) -> Sequence[Completion]:
+            completions = judge(lost)
+            judged.update((item.run_id, item) for item in completions)  # once, however often it is tried
+            return completions
+
+        reaped = await self._inner.reap(limit, look, overdue)
+        self._observer.ended(None, list(judged.values()), frozenset())
+        return reaped
 
 
 def _label(item: Completion) -> str:
