@@ -63,18 +63,18 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     commands = [["server"], *([["worker", "bench.breaker_app:app"]] * WORKERS)]
     processes = [_start(command, environ) for command in commands]
     try:
-        while len(await store.workers()) < WORKERS:
+        while len(await store.leases.workers()) < WORKERS:
             await asyncio.sleep(0.05)
         # All of them are due at one moment, when the outage has begun.
         due_at = await store.now() + timedelta(seconds=12)
         for _ in range(RUNS // 1000):
             jobs = [prepare(task="call", args={}, max_payload=100, schedule=Once(at=due_at)) for _ in range(1000)]
-            await store.submit(DEFAULT_TENANT, jobs)
+            await store.intake.submit(DEFAULT_TENANT, jobs)
         began = due_at.timestamp()
         await asyncio.sleep(began + OUTAGE - time.time())
         (folder / "down").unlink()
         recovered = time.time()
-        while (await store.counts()).runs and time.time() < recovered + 180:
+        while (await store.reads.counts()).runs and time.time() < recovered + 180:
             await asyncio.sleep(0.25)
         over = time.time()
     finally:
@@ -94,7 +94,7 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
         "all succeeded after recovery": over - recovered,
         "most calls in a second": 100 * most / (RUNS / 60),
         "succeeded": float(sum(succeeded for _, succeeded in calls)),
-        "dead": float((await store.counts()).dead_letters),
+        "dead": float((await store.reads.counts()).dead_letters),
     }
 
 

@@ -84,7 +84,7 @@ async def _steps(report: Report, databases: Databases, runs: int) -> None:
 
 async def _submit_singles(store: PostgresStore, count: int) -> None:
     for _ in range(count):
-        await store.submit(DEFAULT_TENANT, [prepare(task="nothing", args={"to": "x" * 190}, max_payload=1000)])
+        await store.intake.submit(DEFAULT_TENANT, [prepare(task="nothing", args={"to": "x" * 190}, max_payload=1000)])
 
 
 class Meter:

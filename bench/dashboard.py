@@ -61,7 +61,7 @@ async def run(bench: Bench) -> None:
     store = PostgresStore(dsn := bench.databases.postgres())
     await store.open()
     await store.migrate()
-    await store.prune(timedelta(days=30), timedelta(days=90))
+    await store.pruning.prune(timedelta(days=30), timedelta(days=90))
     await _fill(store, dsn)
     key = await root_key(store)
     report = bench.report("dashboard", "ms, p95", better="lower")
@@ -102,7 +102,7 @@ async def _fill(store: PostgresStore, dsn: str) -> None:
                 else Once(delay=timedelta(minutes=20 + number % 10_000))
             )
             jobs.append(NewJob(new_id(), lane, schedule, b"{}", None, None, None, None, b""))
-        await store.submit(DEFAULT_TENANT, jobs)
+        await store.intake.submit(DEFAULT_TENANT, jobs)
     connection = await asyncpg.connect(dsn)
     await connection.execute(HISTORY.replace("$1", str(JOBS)), timeout=600)
     await connection.execute("analyze")
@@ -164,6 +164,8 @@ async def _tell(store: PostgresStore) -> None:
     while True:
         due = int((time.perf_counter() - began) * EVENTS) - told
         for _ in range(0, due, 8):
-            await asyncio.gather(*(store.tell(EventKind.SUCCEEDED, DEFAULT_TENANT, [new_id()]) for _ in range(8)))
+            await asyncio.gather(
+                *(store.events.tell(EventKind.SUCCEEDED, DEFAULT_TENANT, [new_id()]) for _ in range(8))
+            )
         told += due
         await asyncio.sleep(0.01)

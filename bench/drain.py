@@ -146,7 +146,7 @@ async def fill(store: Store, runs: int, **more: object) -> None:
             prepare(task="nothing", args=args, max_payload=1000, timeout=timedelta(seconds=30))
             for _ in range(min(1000, runs - start))
         ]
-        await store.submit(DEFAULT_TENANT, jobs)
+        await store.intake.submit(DEFAULT_TENANT, jobs)
 
 
 async def drain(store: Store, task: TaskDefinition, runs: int, *, name: str = "nothing", slots: int = SLOTS) -> float:

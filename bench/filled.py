@@ -193,9 +193,9 @@ async def _kinds(store: PostgresStore, connection: "asyncpg.Connection[Any]") ->
         options = Options(owner=f"user-{number % 7}", tags=("nightly", f"team-{number % 5}"))
         schedule = make_schedule(cron=line, tz="Europe/Berlin" if number % 2 else "UTC")
         job = prepare(task="report", args={}, max_payload=1000, schedule=schedule, options=options)
-        await store.submit(DEFAULT_TENANT, [job])
+        await store.intake.submit(DEFAULT_TENANT, [job])
         found = await connection.fetch("select schedule, options from duetime.jobs where id = $1", job.id)
-        await store.delete_job(DEFAULT_TENANT, job.id)
+        await store.replay.delete_job(DEFAULT_TENANT, job.id)
         rows += [tuple(found[0])] * shares
     await connection.executemany("insert into filled.kinds (schedule, options) values ($1, $2)", rows)
 

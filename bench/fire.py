@@ -88,7 +88,7 @@ async def submit_recurring(store: Store, count: int) -> None:
             prepare(task="nothing", args={"to": "x" * 190}, max_payload=1000, schedule=lines[number % len(lines)])
             for number in range(start, min(count, start + 1000))
         ]
-        await store.submit(DEFAULT_TENANT, jobs)
+        await store.intake.submit(DEFAULT_TENANT, jobs)
 
 
 async def fire_all(store: Store, count: int) -> float:
@@ -98,6 +98,6 @@ async def fire_all(store: Store, count: int) -> float:
     while await scanner.tick() == 0.0:
         pass
     elapsed = time.perf_counter() - began
-    fired = (await store.counts()).runs
+    fired = (await store.reads.counts()).runs
     assert fired >= count, f"{fired} of {count} were fired"
     return count / elapsed

@@ -45,6 +45,6 @@ class Gate:
         await self._connection.execute(_RESUME_OTHERS, DEFAULT_TENANT, DEFAULT_QUEUE)
         store = PostgresStore(self._dsn)
         await store.open()
-        await store.resume_queue(DEFAULT_TENANT, DEFAULT_QUEUE)
+        await store.queues.resume_queue(DEFAULT_TENANT, DEFAULT_QUEUE)
         await asyncio.sleep(0.5)  # hints are sent off the commit path
         await store.close()

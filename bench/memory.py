@@ -65,7 +65,7 @@ async def _server(dsn: str, due: int) -> float:
 async def _worker(dsn: str) -> float:
     async with migrated(PostgresStore(dsn)) as store:
         args = {"to": "x" * 190}
-        await store.submit(
+        await store.intake.submit(
             DEFAULT_TENANT, [prepare(task="asleep", args=args, max_payload=1000) for _ in range(RUNNING)]
         )
         with tempfile.TemporaryDirectory() as folder, duetime_worker(dsn, Path(folder), RUNNING) as worker:

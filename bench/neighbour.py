@@ -55,7 +55,7 @@ async def run(bench: Bench) -> None:
         alone, _ = await _measure(store, None, runs, seconds)
     async with bench.databases.store("postgres") as store:
         await _fill(store, runs)
-        neighbour = (await store.create_tenant(NewTenant("neighbour"))).id
+        neighbour = (await store.tenants.create_tenant(NewTenant("neighbour"))).id
         together, lags = await _measure(store, neighbour, runs, seconds)
     console.print(f"  alone {alone:,.0f} runs/s, together {together:,.0f} runs/s", style="dim")
     report.ours("postgres", "throughput", 100 * together / alone)
@@ -73,7 +73,9 @@ async def run(bench: Bench) -> None:
 async def _fill(store: Store, runs: int) -> None:
     args = {"to": "x" * 190}
     for _ in range(runs // 1000):
-        await store.submit(DEFAULT_TENANT, [prepare(task="nothing", args=args, max_payload=1000) for _ in range(1000)])
+        await store.intake.submit(
+            DEFAULT_TENANT, [prepare(task="nothing", args=args, max_payload=1000) for _ in range(1000)]
+        )
 
 
 async def _measure(store: Store, neighbour: int | None, runs: int, seconds: float) -> tuple[float, list[float]]:
@@ -91,7 +93,7 @@ async def _measure(store: Store, neighbour: int | None, runs: int, seconds: floa
     while worker.completed < runs and (passed := time.perf_counter() - began) < seconds:
         if neighbour is not None and submitted < passed:
             submitted += 1
-            await store.submit(neighbour, [prepare(task="note", args={}, max_payload=100, tenant_id=neighbour)])
+            await store.intake.submit(neighbour, [prepare(task="note", args={}, max_payload=100, tenant_id=neighbour)])
         await asyncio.sleep(0.005)
     rate = worker.completed / (time.perf_counter() - began)
     while len(lags) < submitted:
@@ -104,14 +106,14 @@ async def _measure(store: Store, neighbour: int | None, runs: int, seconds: floa
 async def beside_firing(store: Store, firing: int, ready: int, seconds: float) -> list[float]:
     """How many seconds the runs of other tenants wait from their submission to their claim, beside a tenant with so
     many jobs that fire each second, and so many ready runs; shortest first."""
-    noisy = (await store.create_tenant(NewTenant("noisy", limits=NO_LIMITS))).id
-    others = [(await store.create_tenant(NewTenant(f"other {number}"))).id for number in range(OTHERS)]
+    noisy = (await store.tenants.create_tenant(NewTenant("noisy", limits=NO_LIMITS))).id
+    others = [(await store.tenants.create_tenant(NewTenant(f"other {number}"))).id for number in range(OTHERS)]
     for schedule, count in ((NOW, ready), (Every(timedelta(seconds=1)), firing)):
         for _ in range(count // 500):
             jobs = [
                 prepare(task="noise", args={}, max_payload=100, tenant_id=noisy, schedule=schedule) for _ in range(500)
             ]
-            await store.submit(noisy, jobs)
+            await store.intake.submit(noisy, jobs)
     submitted: dict[str, float] = {}
     claimed: dict[str, float] = {}
 
@@ -132,7 +134,7 @@ async def beside_firing(store: Store, firing: int, ready: int, seconds: float) -
 
         async def ask(tenant_id: int) -> None:
             asked = time.perf_counter()
-            (job,) = await store.submit(
+            (job,) = await store.intake.submit(
                 tenant_id, [prepare(task="note", args={}, max_payload=100, tenant_id=tenant_id)]
             )
             submitted[show("job", job.job_id)] = asked

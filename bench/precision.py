@@ -97,7 +97,7 @@ async def measure(store: Store, rate: int, seconds: float) -> list[float]:
         for _ in range(int(rate * seconds))
     ]
     for index in range(0, len(jobs), 1000):
-        await store.submit(DEFAULT_TENANT, jobs[index : index + 1000])
+        await store.intake.submit(DEFAULT_TENANT, jobs[index : index + 1000])
     while len(lags) < len(jobs):
         await asyncio.sleep(0.1)
     worker.stop()

@@ -145,5 +145,5 @@ def echo_server() -> Iterator[Process]:
 
 async def root_key(store: Store) -> str:
     made = new_key_text()
-    await store.create_key(NewKey(new_id(), None, Role.ROOT, "bench", made.hash, made.hint))
+    await store.access.create_key(NewKey(new_id(), None, Role.ROOT, "bench", made.hash, made.hint))
     return made.text

@@ -131,13 +131,13 @@ async def _connected(
 async def _submit_steadily(store: PostgresStore, busy: int, seconds: float) -> None:
     began = time.perf_counter()
     for step in range(int(seconds * 10)):
-        await store.submit(DEFAULT_TENANT, [_job() for _ in range(max(1, busy // 10))])
+        await store.intake.submit(DEFAULT_TENANT, [_job() for _ in range(max(1, busy // 10))])
         await asyncio.sleep(max(0.0, began + (step + 1) / 10 - time.perf_counter()))
 
 
 async def _flat_out(store: PostgresStore, server: Process, key: str, report: Report, runs: int) -> None:
     for _ in range(0, runs, 1000):
-        await store.submit(DEFAULT_TENANT, [_job() for _ in range(1000)])
+        await store.intake.submit(DEFAULT_TENANT, [_job() for _ in range(1000)])
     workers = [RawWorker(server.url, key) for _ in range(FLAT_OUT)]
     for worker in workers:
         await worker.register()

@@ -103,7 +103,7 @@ async def _submit(store: PostgresStore, connection: "asyncpg.Connection[Any]", c
     began = time.perf_counter()
     for _ in range(0, count, 1000):
         jobs = [prepare(task="report", args={"to": "x" * 60}, max_payload=1000, schedule=far) for _ in range(1000)]
-        await store.submit(DEFAULT_TENANT, jobs)
+        await store.intake.submit(DEFAULT_TENANT, jobs)
         made += [job.id for job in jobs]
     elapsed = time.perf_counter() - began
     for table, column in (("cursors", "job_id"), ("jobs", "id")):

@@ -63,7 +63,7 @@ async def _over_http(bench: Bench, report: Report, requests: int, batches: int) 
             report.ours("postgres", "http single", await _single(server.url, key, requests))
             console.print(f"    {(server.cpu - before) / requests * 1e6:.0f} µs of CPU for each", style="dim")
             report.ours("postgres", "http bulk", await _bulk(server.url, key, batches))
-        assert (await store.counts()).jobs == requests + batches * HTTP_BATCH
+        assert (await store.reads.counts()).jobs == requests + batches * HTTP_BATCH
     with echo_server() as server:
         report.limit("postgres", "http single", await _single(server.url, key, requests))
         report.limit("postgres", "http bulk", await _bulk(server.url, key, batches))

@@ -69,7 +69,9 @@ async def _fill(store: Store, target: dict[str, Any], count: int, settings: Sett
     task, args = TargetRules(settings).make(target)
     for start in range(0, count, 1000):
         size = min(1000, count - start)
-        await store.submit(DEFAULT_TENANT, [prepare(task=task, args=args, max_payload=10_000) for _ in range(size)])
+        await store.intake.submit(
+            DEFAULT_TENANT, [prepare(task=task, args=args, max_payload=10_000) for _ in range(size)]
+        )
 
 
 async def _drain(store: Store, target: dict[str, Any], runs: int) -> tuple[float, float]:
@@ -86,7 +88,7 @@ async def _drain(store: Store, target: dict[str, Any], runs: int) -> tuple[float
     worker.stop()
     await working
     await runner.close()
-    assert (await store.counts()).dead_letters == 0
+    assert (await store.reads.counts()).dead_letters == 0
     return rate, cpu
 
 

@@ -123,7 +123,9 @@ class Activities:
     async def pauses(self) -> None:
         client, store, tag = self._client, await self._app.store(), "paused"
         schedule = {"cron": "* * * * * *", "queue": _QUEUE}
-        hold, free = (partial(ask, DEFAULT_TENANT, _QUEUE) for ask in (store.pause_queue, store.resume_queue))
+        hold, free = (
+            partial(ask, DEFAULT_TENANT, _QUEUE) for ask in (store.queues.pause_queue, store.queues.resume_queue)
+        )
         await client.until_known(lambda: client.schedule(tag, schedule, misfire="all"))
         while not await self._rest(3.0):
             await client.until_known(lambda: client.steer(tag, "hold", hold))

@@ -15,7 +15,7 @@ from duetime.store.protocol.store import Store
 @asynccontextmanager
 async def app_over_http(store: Store, urls: Sequence[str]) -> AsyncIterator[App]:
     made = new_key_text()
-    await store.create_key(NewKey(new_id(), None, Role.ROOT, "chaos", made.hash, made.hint))
+    await store.access.create_key(NewKey(new_id(), None, Role.ROOT, "chaos", made.hash, made.hint))
     balancer = Balancer(urls)
     await balancer.start()
     try:

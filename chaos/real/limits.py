@@ -106,7 +106,7 @@ async def run(
     kills = 0
     try:
         await store.migrate()
-        await store.limit_queue(DEFAULT_TENANT, "narrow", QueueLimits(LIMIT))
+        await store.queues.limit_queue(DEFAULT_TENANT, "narrow", QueueLimits(LIMIT))
         await _submit(store, runs, dice)
         processes = Processes(dsn, folder, workers)
         try:
@@ -145,11 +145,11 @@ async def _submit(store: PostgresStore, runs: int, dice: Random, *, narrow: bool
             )
         )
     for start in range(0, runs, 1000):
-        await store.submit(DEFAULT_TENANT, jobs[start : start + 1000])
+        await store.intake.submit(DEFAULT_TENANT, jobs[start : start + 1000])
 
 
 async def _live(store: PostgresStore) -> int:
-    return (await store.counts()).runs
+    return (await store.reads.counts()).runs
 
 
 async def _judge(store: PostgresStore, over: datetime, kills: int, seconds: float) -> Outcome:

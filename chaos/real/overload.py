@@ -168,8 +168,8 @@ async def overload(cluster: Cluster, app: App, writer: Files, *, within: float) 
     """For a minute, or for less where the soak before it was short."""
     seconds = min(_OVERLOAD, max(_SHORTEST, within))
     store = await app.store()
-    crowd = await store.create_tenant(NewTenant("crowd", limits=TenantLimits(stored_jobs=QUOTA)))
-    neighbour = await store.create_tenant(NewTenant("neighbour"))
+    crowd = await store.tenants.create_tenant(NewTenant("crowd", limits=TenantLimits(stored_jobs=QUOTA)))
+    neighbour = await store.tenants.create_tenant(NewTenant("neighbour"))
     keys = [await _key(store, tenant.id) for tenant in (crowd, crowd, neighbour)]
     deaths = sum(member.deaths for member in cluster.members)
     unlimited, patience = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=_PATIENCE)
@@ -182,11 +182,11 @@ async def overload(cluster: Cluster, app: App, writer: Files, *, within: float) 
             Stream(beside, "beside", 1.0),
         ):
             while time.monotonic() < began + seconds:
-                most = max(most, await store.usage(crowd.id, "stored_jobs", 10 * QUOTA))
+                most = max(most, await store.tenants.usage(crowd.id, "stored_jobs", 10 * QUOTA))
                 await asyncio.sleep(0.5)
             ended = time.monotonic()
         async with _asking(Stream(calm, "calm", 10.0, 5)):
-            while time.monotonic() < ended + RECOVERS_WITHIN + 30.0 and (await store.counts()).runs > 5:
+            while time.monotonic() < ended + RECOVERS_WITHIN + 30.0 and (await store.reads.counts()).runs > 5:
                 await asyncio.sleep(0.5)
             await asyncio.sleep(_CALM)
     await drained(app, within=120.0)
@@ -227,7 +227,7 @@ def _served(attempts: Iterable[sampling.Attempt], answers: Answers) -> Served:
 
 async def _key(store: Store, tenant_id: int) -> str:
     made = new_key_text()
-    await store.create_key(NewKey(new_id(), tenant_id, Role.SUBMITTER, "chaos", made.hash, made.hint))
+    await store.access.create_key(NewKey(new_id(), tenant_id, Role.SUBMITTER, "chaos", made.hash, made.hint))
     return made.text
 
 

@@ -190,7 +190,7 @@ async def all_up(app: App, workers: int) -> None:
     """What is asked for while nobody is there yet would count as late."""
     store = await app.store()
     async with asyncio.timeout(_DRAIN):
-        while len(await store.workers()) < workers:
+        while len(await store.leases.workers()) < workers:
             await asyncio.sleep(0.1)
 
 
@@ -201,7 +201,7 @@ async def drained(app: App, *, within: float) -> None:
     while left and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
         with contextlib.suppress(StoreError):
-            left = (await store.counts()).runs
+            left = (await store.reads.counts()).runs
 
 
 async def _watch_for_stuck(app: App, watch: stuck.StuckWatch) -> None:
@@ -223,14 +223,14 @@ async def _left(app: App) -> list[str]:
     """What is not over, in the words of the product."""
     store = await app.store()
     found = [run for state in RunState if not state.is_end for run in await _in_state(app, state)]
-    return [f"{run.state.name}: {await store.run(DEFAULT_TENANT, run.id)}" for run in found[:_SHOWN]]
+    return [f"{run.state.name}: {await store.reads.run(DEFAULT_TENANT, run.id)}" for run in found[:_SHOWN]]
 
 
 async def _in_state(app: App, state: RunState) -> list[RunItem]:
     store, found = await app.store(), list[RunItem]()
     before = None
     while True:
-        page = await store.list_runs(DEFAULT_TENANT, RunFilter(state=state), before, limit=200)
+        page = await store.lists.list_runs(DEFAULT_TENANT, RunFilter(state=state), before, limit=200)
         found += page.items
         before = page.next
         if before is None:

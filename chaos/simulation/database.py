@@ -88,6 +88,6 @@ class InlineDatabase(Database):
 def make_store(loop: asyncio.AbstractEventLoop, process: Process, random: Random) -> tuple[SqliteStore, VirtualClock]:
     clock = VirtualClock(loop)
     store = SqliteStore(":memory:", clock=clock)
-    store.database = InlineDatabase(loop, clock, process, random, on_rollback=store.lane_book.forget)
-    store.transactions = SqliteTransactions(store.database)
+    store.database = InlineDatabase(loop, clock, process, random, on_rollback=store.context.lane_book.forget)
+    store.context.transactions = SqliteTransactions(store.database)
     return store, clock

@@ -116,7 +116,7 @@ class Link:
     ) -> Completed:
         self._weather.struck += len(completions)
         if self._random.random() < 0.5:
-            await self._store.complete(worker_id, [], closed_claims)
+            await self._store.completions.complete(worker_id, [], closed_claims)
         return Completed()
 
     async def _ask(self, ask: Callable[[], Any]) -> Any:

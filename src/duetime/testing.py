@@ -119,7 +119,7 @@ class Harness:
         while await self._is_due():
             await self._work(attempted, deadline)
             await self._fire()
-        runs = [await self._store.run(DEFAULT_TENANT, run_id) for run_id in attempted]
+        runs = [await self._store.reads.run(DEFAULT_TENANT, run_id) for run_id in attempted]
         return sorted((run for run in runs if run.state.is_end), key=lambda run: (run.due_at, run.id))
 
     async def advance(
@@ -183,7 +183,7 @@ class Harness:
 
     async def _fire(self) -> timedelta:
         """Fire what has come into view, and hand on what has ended; returns how long until there is more."""
-        while await self._store.settle(BATCH):
+        while await self._store.graphs.settle(BATCH):
             pass
         while (pause := await self._scanner.tick()) == 0:
             pass
@@ -191,8 +191,8 @@ class Harness:
 
     async def _waiting(self) -> list[datetime]:
         """When the first waiting run of each lane is ready."""
-        lanes = [lane.id for lane in await self._store.lanes() if lane.key.task in self._app.tasks]
-        return [sight.ready_at[0] for sight in (await self._store.look(lanes, 1)).sights]
+        lanes = [lane.id for lane in await self._store.claims.lanes() if lane.key.task in self._app.tasks]
+        return [sight.ready_at[0] for sight in (await self._store.claims.look(lanes, 1)).sights]
 
     async def _is_due(self) -> bool:
         return any(ready_at <= self.clock.now() for ready_at in await self._waiting())
@@ -272,7 +272,7 @@ class _Recorder:
         return getattr(self._store, name)
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        answers = await self._store.submit(tenant_id, jobs)
+        answers = await self._store.intake.submit(tenant_id, jobs)
         self.submissions += [
             Submission(
                 job.lane.task,

@@ -192,7 +192,7 @@ async def test_a_stream_of_events_ends_with_its_key(api: Served, where: str) -> 
             await api.post(f"/v1/admin/keys/{made['key_id']}/revoke")
             await api.post("/v1/jobs", {"task": "t"})
         else:
-            await api.store.revoke_key(DEFAULT_TENANT, parse("key", made["key_id"]))
+            await api.store.access.revoke_key(DEFAULT_TENANT, parse("key", made["key_id"]))
         assert b"event:" not in await asyncio.wait_for(stream.read(), 12)
 
 

@@ -110,7 +110,7 @@ async def test_bodies(api: Served) -> None:
             name
         )
         assert answer.headers["Content-Type"] == "application/problem+json"
-    assert await api.store.counts() == Counts(0, 0, 0, 0)
+    assert await api.store.reads.counts() == Counts(0, 0, 0, 0)
 
 
 async def test_jobs(api: Served) -> None:
@@ -119,7 +119,7 @@ async def test_jobs(api: Served) -> None:
         found = answer.json
         assert (answer.status, answer.code, found.get("field")) == (422, "invalid_input", field), (name, answer.body)
         assert words in f"{found.get('detail')} {found.get('remedy')}", (name, answer.body)
-    assert await api.store.counts() == Counts(0, 0, 0, 0)
+    assert await api.store.reads.counts() == Counts(0, 0, 0, 0)
 
 
 async def test_queries(api: Served) -> None:
@@ -265,7 +265,7 @@ async def test_batches(api: Served) -> None:
     assert (answer.status, answer.code, answer.json["field"]) == (400, "invalid_json", "[1]")
     twice = [{"task": "t", "key": "one"}] * 2
     assert (await api.post("/v1/jobs/batch", twice)).json["errors"][0]["index"] == 1
-    assert await api.store.counts() == Counts(0, 0, 0, 0)
+    assert await api.store.reads.counts() == Counts(0, 0, 0, 0)
 
 
 def test_spellings_from_elsewhere_are_documented() -> None:

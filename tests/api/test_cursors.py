@@ -12,7 +12,7 @@ from tests.support.served import Served
 
 async def runs_of(api: Served, tenant_id: int, count: int) -> list[UUID]:
     """The runs of so many new jobs, newest first."""
-    made = await api.store.submit(tenant_id, [job(tenant_id=tenant_id) for _ in range(count)])
+    made = await api.store.intake.submit(tenant_id, [job(tenant_id=tenant_id) for _ in range(count)])
     return sorted((answer.run_id for answer in made if answer.run_id is not None), reverse=True)
 
 

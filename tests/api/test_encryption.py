@@ -121,7 +121,7 @@ async def test_nothing_that_a_job_says_is_stored_in_plaintext(database_url: str)
                 await live_through(api, database_url, paused, go_on)
         assert places_of(MARKER, database_url) == set()
         with pytest.raises(InvalidInput, match="encrypted"):
-            await api.store.list_dead_letters(1, DeadFilter(error=MARKER))
+            await api.store.lists.list_dead_letters(1, DeadFilter(error=MARKER))
 
 
 @asynccontextmanager
@@ -170,7 +170,7 @@ async def test_a_process_without_a_key_ends_runs_and_stores_nothing_of_them(data
     app, _, _ = marked_app(database_url)
     async with served(database_url, encryption_keys=()) as api:
         run_id = (await api.post("/v1/jobs", {"task": "fail", "args": {"card": "x"}, "retries": 0})).json["run_id"]
-        await api.store.update_tenant(1, TenantChange(encrypt_args=True))
+        await api.store.tenants.update_tenant(1, TenantChange(encrypt_args=True))
         with app.lent(api.store):
             async with working(app):
                 run = await until(api, run_id, "FAILED")
@@ -212,12 +212,12 @@ async def test_no_signing_secret_is_stored_in_plaintext(database_url: str, recei
         assert (await targets.api.get("/v1/jobs?page_size=1")).json["next_cursor"]
         secrets = [b64decode(shown), MARKER.encode()]
         for name in ("cursors", "completion links", "sessions"):
-            secrets.append(await targets.api.store.secret(name, bytes(32)))
+            secrets.append(await targets.api.store.tenants.secret(name, bytes(32)))
         assert len(set(secrets)) == 5
         for table, column, value in dumped(database_url):
             assert not any(secret in value or secret.hex().encode() in value for secret in secrets), (table, column)
     async with targeting(database_url, encryption_keys=(), worker=False) as targets:
         with pytest.raises(NoEncryptionKey, match="DUETIME_ENCRYPTION_KEYS"):
-            await targets.api.store.secret("another", bytes(32))
+            await targets.api.store.tenants.secret("another", bytes(32))
         answer = await targets.api.post("/v1/signing-secrets/rotate")
         assert (answer.status, answer.code) == (409, "encryption_key_missing")

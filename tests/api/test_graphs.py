@@ -15,7 +15,7 @@ DIAMOND: dict[str, dict[str, Any]] = {
 
 
 async def settle(api: Served) -> None:
-    while await api.store.settle(100):
+    while await api.store.graphs.settle(100):
         pass
 
 

@@ -51,7 +51,7 @@ async def test_another_body(api: Served) -> None:
         assert (answer.status, answer.code) == (422, "idempotency_key_reused"), other
     answer = await api.post("/v1/jobs", JOB | {"idempotency_key": "two"}, headers=keyed("one"))
     assert (answer.status, answer.json["field"]) == (422, "idempotency_key")
-    assert (await api.store.counts()).runs == 1
+    assert (await api.store.reads.counts()).runs == 1
 
 
 async def test_a_refusal_is_not_remembered(api: Served) -> None:
@@ -73,7 +73,7 @@ async def test_a_twin_that_has_not_committed(api: Served, database_url: str) -> 
     try:
         async with connection.transaction():
             twin = prepare(task="charge", args=JOB["args"], max_payload=1000, idempotency_key="one")  # type: ignore[arg-type]
-            await api.store.submit_within(connection, 1, twin)
+            await api.store.caller_transactions.submit_within(connection, 1, twin)
             answer = await api.post("/v1/jobs", JOB, headers=keyed("one"))
             assert (answer.status, answer.code) == (409, "idempotency_key_in_flight")
             assert answer.headers["Retry-After"] == "1"
@@ -95,7 +95,7 @@ async def test_a_thousand_at_once(api: Served, monkeypatch: pytest.MonkeyPatch) 
     answers = await asyncio.gather(*(create() for _ in range(1000)))
     assert {status for status, _ in answers} == {201}
     assert len({body for _, body in answers}) == 1, "all get the first answer"
-    assert (await api.store.counts()).runs == 1
+    assert (await api.store.reads.counts()).runs == 1
 
 
 async def test_a_batch(api: Served) -> None:
@@ -106,7 +106,7 @@ async def test_a_batch(api: Served) -> None:
     for other in (batch[:1], [*batch, JOB], list(reversed(batch))):
         answer = await api.post("/v1/jobs/batch", other, headers=keyed("one"))
         assert (answer.status, answer.code) == (422, "idempotency_key_reused")
-    counts = await api.store.counts()
+    counts = await api.store.reads.counts()
     assert (counts.runs, counts.jobs) == (1, 1)
 
 
@@ -165,9 +165,9 @@ async def test_a_server_that_dies_between_commit_and_answer(database_url: str) -
                     assert (answer.status, answer.headers["Idempotency-Replayed"]) == (201, "true")
                     answers.append(await answer.json())
     await store.open()
-    assert (await store.counts()).runs == 1
+    assert (await store.reads.counts()).runs == 1
     assert answers[0] == answers[1]
-    [job] = (await store.list_jobs(1, JobFilter())).items
+    [job] = (await store.lists.list_jobs(1, JobFilter())).items
     assert answers[0]["job_id"] == show("job", job.id)
     await store.close()
 

@@ -100,8 +100,8 @@ def _without(value: Any) -> Any:
 
 async def _counts(api: Served) -> Any:
     """How many there are of what a POST can make."""
-    counts = await api.store.counts()
-    keys = len(await api.store.keys(DEFAULT_TENANT)) + len(await api.store.keys(None))
+    counts = await api.store.reads.counts()
+    keys = len(await api.store.access.keys(DEFAULT_TENANT)) + len(await api.store.access.keys(None))
     workers = (await api.get("/v1/workers")).json["items"]
     secrets = (await api.get("/v1/signing-secrets")).json["items"]
     tenants = (await api.get("/v1/admin/tenants")).json["items"]
@@ -116,7 +116,7 @@ def test_the_header_is_documented_on_every_post() -> None:
 async def test_a_kept_answer_opens_for_its_caller_alone(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a key is in the answer that made it: a copy of the database and other callers do not get it."""
     kept: list[bytes] = []
-    end_request = api.store.end_request
+    end_request = api.store.answers.end_request
 
     async def watched(tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
         kept.append(answer or b"")
@@ -137,7 +137,7 @@ async def test_a_kept_answer_opens_for_its_caller_alone(api: Served, monkeypatch
 async def test_the_same_request_twice_at_once(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is told to wait, and what was refused can be asked again."""
     go_on, began = asyncio.Event(), asyncio.Event()
-    put_payload = api.store.put_payload
+    put_payload = api.store.payloads.put_payload
 
     async def slow(*given: Any) -> None:
         began.set()

@@ -35,7 +35,7 @@ async def test_the_whole_road(api: Served, database_url: str) -> None:
     submitter, viewer = await api.key(Role.SUBMITTER), await api.key(Role.VIEWER)
     with app.lent(api.store):
         async with working(app):
-            await eventually(lambda: api.store.tasks(1))
+            await eventually(lambda: api.store.queues.tasks(1))
             made = await api.post("/v1/jobs", {"task": "add", "args": {"a": 1, "b": 2}, "owner": "ann"}, key=submitter)
             assert (made.status, made.json["status"], made.json["created"]) == (201, "PENDING", True)
             assert made.json["warnings"] == []
@@ -151,7 +151,7 @@ async def test_a_task_that_nobody_has(api: Served) -> None:
 
 async def test_a_task_whose_name_is_nearly_right(api: Served) -> None:
     tasks = ("reports.send_report", "reports.pay")
-    await api.store.register(WorkerInfo(new_id(), "a", tasks, (), 1), timedelta(minutes=1))
+    await api.store.leases.register(WorkerInfo(new_id(), "a", tasks, (), 1), timedelta(minutes=1))
     for given in ("send_report", "report.send_report", "reports.sendreport"):
         [warning] = (await api.post("/v1/jobs", {"task": given})).json["warnings"]
         assert warning.endswith("did you mean 'reports.send_report'?"), given
@@ -213,20 +213,20 @@ async def test_batches(api: Served) -> None:
     lines = b"\n".join(json.dumps(item).encode() for item in items) + b"\n"
     ndjson = {"Content-Type": "application/x-ndjson"}
     assert (await api.ask("POST", "/v1/jobs/batch", raw=lines, headers=ndjson)).json["stored"] == 3
-    assert (await api.store.counts()).runs == 9
+    assert (await api.store.reads.counts()).runs == 9
 
 
 async def test_the_largest_batch(api: Served) -> None:
     answer = await api.post("/v1/jobs/batch", [{"task": "t"}] * MOST)
     assert (answer.status, answer.json["stored"]) == (200, MOST)
-    assert (await api.store.counts()).runs == MOST
+    assert (await api.store.reads.counts()).runs == MOST
 
 
 async def test_single_submissions_share_transactions(api: Served) -> None:
     answers = await asyncio.gather(*(api.post("/v1/jobs", {"task": "t", "args": {"n": n}}) for n in range(100)))
     assert {answer.status for answer in answers} == {201}
     assert len({answer.json["job_id"] for answer in answers}) == 100
-    assert (await api.store.counts()).runs == 100
+    assert (await api.store.reads.counts()).runs == 100
 
 
 async def test_one_conflict_among_many_is_its_own(api: Served) -> None:
@@ -238,7 +238,7 @@ async def test_one_conflict_among_many_is_its_own(api: Served) -> None:
         )
     )
     assert [answer.status for answer in answers].count(422) == 1 and answers[5].code == "idempotency_key_reused"
-    assert (await api.store.counts()).runs == 20
+    assert (await api.store.reads.counts()).runs == 20
 
 
 async def test_preview(api: Served) -> None:

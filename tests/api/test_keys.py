@@ -119,7 +119,7 @@ async def test_a_key_that_was_revoked_elsewhere_makes_no_other(api: Served) -> N
     """Others remember a key for some seconds; that is not enough to make one that stays."""
     mine = await make(api)
     assert (await api.get("/v1/jobs", key=mine["key"])).status == 200
-    await api.store.revoke_key(DEFAULT_TENANT, parse("key", mine["key_id"]))
+    await api.store.access.revoke_key(DEFAULT_TENANT, parse("key", mine["key_id"]))
     assert (await api.get("/v1/jobs", key=mine["key"])).status == 200, "it is remembered"
     assert (await api.post("/v1/admin/keys", {"role": "admin", "name": "more"}, key=mine["key"])).status == 401
 

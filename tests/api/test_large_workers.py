@@ -24,7 +24,7 @@ async def test_a_worker_says_all_that_it_has(api: Served) -> None:
     retry = {"retries": 5, "base": 1.0}
     defaults = {name: {"queue": "billing", "retry": retry, "timeout": 60} for name in MANY}
     worker = await say("/v1/workers", {"name": "large", "tasks": MANY, "slots": 100_000, "defaults": defaults})
-    told = await api.store.task_defaults(1)
+    told = await api.store.queues.task_defaults(1)
     assert len(told) == len(MANY) and told[MANY[-1]].options.retry.retries == 5
     session["Duetime-Worker-Token"] = worker["token"]
     path = f"/v1/workers/{worker['worker_id']}"

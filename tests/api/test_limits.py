@@ -138,7 +138,7 @@ async def test_failed_authentications_of_an_address(database_url: str, monkeypat
         assert (await api.get("/v1/jobs", key=good)).status == 200
         assert await counted(api, "logins") == 0
         asked: list[Any] = []
-        look = api.store.key_by_hash
+        look = api.store.access.key_by_hash
 
         async def key_by_hash(hash: bytes) -> Any:
             asked.append(hash)

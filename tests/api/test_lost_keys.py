@@ -169,7 +169,7 @@ async def test_only_the_arguments_of_a_job_are_missing(database_url: str, keys: 
         assert (await api.post(f"/v1/runs/{run_id}/retry")).json["status"] == "PENDING"
         changed = await api.ask("PATCH", f"/v1/jobs/{job_id}", {"name": "renamed"})
         assert changed.status == 200 and changed.json["args_problem"] is not None
-        [first, *_] = await api.store.runs_of_job(1, parse("job", job_id))
+        [first, *_] = await api.store.reads.runs_of_job(1, parse("job", job_id))
         with pytest.raises(SealBroken, match="its arguments cannot be opened"):
             _ = first.arguments
     async with served(database_url) as api:
@@ -184,7 +184,7 @@ async def test_new_arguments_make_a_job_readable_again(database_url: str) -> Non
     async with served(database_url, encryption_keys=(OTHER_KEY,)) as api:
         changed = await api.ask("PATCH", f"/v1/jobs/{job_id}", {"args": {"text": "new"}})
         assert (changed.json["args"], changed.json["args_problem"]) == ({"text": "new"}, None)
-        assert json.loads((await api.store.job(1, parse("job", job_id))).args) == {"text": "new"}
+        assert json.loads((await api.store.reads.job(1, parse("job", job_id))).args) == {"text": "new"}
 
 
 async def test_nothing_is_stored_as_it_is_where_no_key_is(database_url: str) -> None:
@@ -197,7 +197,7 @@ async def test_nothing_is_stored_as_it_is_where_no_key_is(database_url: str) -> 
             await api.ask("PATCH", f"/v1/jobs/{earlier['job_id']}", {"args": {"text": "4111-1111"}}),
         ):
             assert refused.status == 409 and b"encryption_keys" in refused.body, refused.body
-        assert (await api.store.counts()).jobs == 1
+        assert (await api.store.reads.counts()).jobs == 1
         other = await api.key(Role.ADMIN, (await api.tenant("other")).id)
         assert (await api.post("/v1/jobs", SECRET, key=other)).status == 201, "who asks for nothing is let in"
 
@@ -205,7 +205,7 @@ async def test_nothing_is_stored_as_it_is_where_no_key_is(database_url: str) -> 
 async def test_a_process_without_keys_learns_soon_that_a_tenant_wants_them(database_url: str) -> None:
     async with served(database_url, encryption_keys=()) as api:
         assert (await api.post("/v1/jobs", SECRET)).status == 201
-        await api.store.update_tenant(1, TenantChange(encrypt_args=True))
+        await api.store.tenants.update_tenant(1, TenantChange(encrypt_args=True))
         with monotonic_from(lambda: time.monotonic() + 4):
             refused = await api.post("/v1/jobs", SECRET)
         assert refused.status == 409, "what another process was told holds here in 3 s"

@@ -126,7 +126,7 @@ def test_the_fields_are_found(where: str) -> None:
 async def test_the_words_of_a_database_are_for_the_log(api: Served) -> None:
     limits = QueueLimits(rate=Rate(2**70, timedelta(seconds=1)))
     with pytest.raises(StoreRejected) as caught:
-        await api.store.limit_queue(DEFAULT_TENANT, "mail", limits)
+        await api.store.queues.limit_queue(DEFAULT_TENANT, "mail", limits)
     problem = problem_of(caught.value)
     assert problem is not None
     told = msgspec.json.encode([problem.document, item_problem(0, caught.value), str(caught.value)]).decode()

@@ -93,7 +93,7 @@ async def graph(client: Client, number: int) -> Answer:
 
 async def end_graph(client: Client, made: Any) -> None:
     await client.ask("POST", f"/v1/graphs/{made['graph_id']}/cancel")
-    while await client.api.store.settle(100):
+    while await client.api.store.graphs.settle(100):
         pass
 
 
@@ -347,7 +347,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(api: Served) -> None:
     client = await client_with(api, stored_jobs=3, stored_bytes=10 * SIZE)
     jobs = [{"task": "t"}] * 4
     assert (await client.ask("POST", "/v1/jobs/batch", jobs)).json["field"] == "limits.stored_jobs"
-    assert (await api.store.counts()).runs == 0
+    assert (await api.store.reads.counts()).runs == 0
     large = [{"task": "t", "args": {"text": "x" * 6 * SIZE}}] * 2
     assert (await client.ask("POST", "/v1/jobs/batch", large)).json["field"] == "limits.stored_bytes"
     answer = await client.ask("POST", "/v1/jobs/batch?partial=true", jobs)
@@ -365,8 +365,10 @@ async def test_runs_that_are_asked_for_need_room(api: Served) -> None:
 
 async def test_new_tenants_have_defaults(api: Served) -> None:
     made = await api.post("/v1/admin/tenants", {"name": "acme", "limits": {"calendars": 5, "alerts": None}})
-    assert (await api.store.tenant("acme")).limits == msgspec.structs.replace(DEFAULT_LIMITS, calendars=5, alerts=None)
-    assert made.json["limits"] == msgspec.structs.asdict((await api.store.tenant("acme")).limits)
+    assert (await api.store.tenants.tenant("acme")).limits == msgspec.structs.replace(
+        DEFAULT_LIMITS, calendars=5, alerts=None
+    )
+    assert made.json["limits"] == msgspec.structs.asdict((await api.store.tenants.tenant("acme")).limits)
     changed = await api.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"secrets": 7, "calendars": None}})
     limits = changed.json["limits"]
     assert (limits["secrets"], limits["calendars"], limits["stored_jobs"]) == (7, None, DEFAULT_LIMITS.stored_jobs)
@@ -401,7 +403,7 @@ async def test_notifications_need_no_room_among_queues(api: Served) -> None:
     subscription = Subscription("ops", Email("a@example.com"), (Topic.RUN_SUCCEEDED,))
     message = Message(Topic.RUN_SUCCEEDED, await api.store.now(), "it succeeded", {})
     assert await letters.send(client.tenant_id, [letters.write(client.tenant_id, subscription, message, "x")])
-    assert (await api.store.queue(client.tenant_id, QUEUE)).depth.medium == 1
+    assert (await api.store.queues.queue(client.tenant_id, QUEUE)).depth.medium == 1
     assert (await named_queue(client, 1)).code == "quota_exceeded"
 
 

@@ -52,25 +52,25 @@ async def filled(api: Served, database_url: str) -> dict[str, Any]:
     await api.ask("PUT", "/v1/secrets/crm", {"value": TEXT, "hosts": ["api.example.com"]})
     await api.post("/v1/signing-secrets/rotate")
     made = {"payload": (await api.ask("POST", "/v1/payloads", raw=TEXT.encode())).json["payload_ref"]}
-    await api.store.secret("cursors", bytes(32))
+    await api.store.tenants.secret("cursors", bytes(32))
     for index in range(3):
         body = {"task": "work", "args": {"text": f"{TEXT}-{index}"}, "run_at": "2035-01-01T00:00:00Z"}
         made["job"] = (await api.post("/v1/jobs", body)).json["job_id"]
     for _ in range(3):
         await api.post("/v1/jobs", {"task": "work", "args": {"text": TEXT}})
     store, worker = api.store, WorkerInfo(new_id(), "w", ("work",), (), 10)
-    await store.register(worker, timedelta(hours=1))
-    failed, done, held = await store.claim(worker.id, 1, [(lane.id, 10) for lane in await store.lanes()])
+    await store.leases.register(worker, timedelta(hours=1))
+    failed, done, held = await store.claims.claim(worker.id, 1, [(lane.id, 10) for lane in await store.claims.lanes()])
     logs = json.dumps({"lines": [{"text": TEXT}]}).encode()
     note = RunNote(held.run_id, held.fence, 0.5, TEXT, json.dumps(TEXT).encode(), logs)
-    await store.note(worker.id, [note])
+    await store.completions.note(worker.id, [note])
     ends = [
         Completion(
             failed.run_id, failed.fence, Verdict(Event.FAIL), AttemptState.FAILED, FailureClass.ERROR, LONG, logs=logs
         ),
         Completion(done.run_id, done.fence, Verdict(Event.SUCCEED), AttemptState.SUCCEEDED, result=b'"x"', logs=logs),
     ]
-    await store.complete(worker.id, ends)
+    await store.completions.complete(worker.id, ends)
     made |= {"failed": failed.run_id, "done": done.run_id, "held": held.run_id}
     assert keys_in_use(database_url) == {place: {"first"} for place in EVERYWHERE}
     return made
@@ -80,11 +80,11 @@ async def is_whole(api: Served, made: dict[str, Any]) -> None:
     """Everything is what it was."""
     assert (await api.get(f"/v1/payloads/{made['payload']}")).body == TEXT.encode()
     assert (await api.get(f"/v1/jobs/{made['job']}")).json["args"] == {"text": f"{TEXT}-2"}
-    failed, done, held = [await api.store.run(1, made[name]) for name in ("failed", "done", "held")]
+    failed, done, held = [await api.store.reads.run(1, made[name]) for name in ("failed", "done", "held")]
     assert (failed.error, failed.attempts[0].log_lines) == (LONG, [TEXT])
     assert (done.value, done.arguments) == ("x", {"text": TEXT})
     assert held.message == TEXT and held.logs is not None and TEXT.encode() in held.logs
-    (claimed,) = await api.store.held_runs((await api.store.workers())[0].id, [made["held"]])
+    (claimed,) = await api.store.leases.held_runs((await api.store.leases.workers())[0].id, [made["held"]])
     assert claimed.checkpoint == json.dumps(TEXT).encode()
     assert await api.service.vault.shown_to_receivers(1, ["crm"]) == [TEXT]
     assert len(await api.service.vault.signing_secrets(1)) == 1

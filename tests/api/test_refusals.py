@@ -24,7 +24,7 @@ async def test_callers_who_come_together_are_refused_one_by_one(api: Served, fie
     answers = await asyncio.gather(*(api.post("/v1/jobs", job) for job in given))
     assert [answer.status for answer in answers] == [201, 422, *([201] * 18)]
     assert answers[1].json["field"] == field
-    assert (await api.store.counts()).runs == 19
+    assert (await api.store.reads.counts()).runs == 19
 
 
 @pytest.mark.parametrize("field", REFUSED)
@@ -38,16 +38,16 @@ async def test_a_partial_batch_tells_of_each_item(api: Served, field: str) -> No
     assert good["job"]["created"] is True and "problem" not in good
     assert (reused["index"], reused["problem"]["field"]) == (1, "idempotency_key")
     assert (wrong["index"], wrong["problem"]["code"], wrong["problem"]["field"]) == (2, "invalid_input", field)
-    assert (await api.store.counts()).runs == 2
+    assert (await api.store.reads.counts()).runs == 2
 
     whole = await api.post("/v1/jobs/batch", batch)
-    assert whole.status == 422 and (await api.store.counts()).runs == 2, "all or nothing"
+    assert whole.status == 422 and (await api.store.reads.counts()).runs == 2, "all or nothing"
 
 
 async def test_a_partial_batch_tells_what_is_stored_when_the_store_goes_away(
     api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, asked = api.store.submit, 0
+    really, asked = api.store.intake.submit, 0
 
     async def submit(tenant_id: int, jobs: Any) -> Any:
         nonlocal asked
@@ -63,4 +63,4 @@ async def test_a_partial_batch_tells_what_is_stored_when_the_store_goes_away(
     assert (answer.json["stored"], answer.json["refused"], asked) == (1, 3, 3)
     codes = [None if "problem" not in item else item["problem"]["code"] for item in answer.json["items"]]
     assert codes == [None, "unavailable", "unavailable", "unavailable"], "what is left is sent again, and nothing else"
-    assert (await api.store.counts()).runs == 1
+    assert (await api.store.reads.counts()).runs == 1

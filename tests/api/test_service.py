@@ -91,7 +91,7 @@ async def test_what_one_tenant_waits_for_is_not_held_against_another(
     monkeypatch.setattr(submit_batcher, "LONGEST_WAIT", 60)
     async with served(migrated) as api:
         slow = await api.tenant("slow")
-        key, really = await api.key(Role.ADMIN, slow.id), api.store.submit
+        key, really = await api.key(Role.ADMIN, slow.id), api.store.intake.submit
         under_way, may_answer = asyncio.Event(), asyncio.Event()
 
         async def submit(tenant_id: int, jobs: Any) -> Any:
@@ -129,7 +129,7 @@ async def test_a_database_that_does_not_answer(migrated: str, monkeypatch: pytes
             return again.status == 201
 
         await eventually(known)
-        assert (await api.store.counts()).runs == 2, "what was begun went on, and is found by its key"
+        assert (await api.store.reads.counts()).runs == 2, "what was begun went on, and is found by its key"
 
 
 async def test_payloads(api: Served, database_url: str) -> None:
@@ -138,7 +138,7 @@ async def test_payloads(api: Served, database_url: str) -> None:
     ref = made.json["payload_ref"]
     assert (made.status, made.json["size"], ref[:4]) == (201, len(body), "pay_")
     assert (await api.get(f"/v1/payloads/{ref}")).body == body
-    stored = await api.store.payload(1, parse("pay", ref))
+    stored = await api.store.payloads.payload(1, parse("pay", ref))
     assert body[:64] not in stored, "it is encrypted where it lies"
     assert (await api.get(f"/v1/payloads/{ref}", key=await api.key(Role.WORKER))).status == 403
     other = await api.key(Role.ADMIN, (await api.tenant("other")).id)
@@ -193,11 +193,11 @@ async def test_whatever_is_done_to_an_encrypted_job_shows_its_arguments(api: Ser
     job = {"task": "charge", "args": {"card": "4111-1111"}, "every": "1h"}
     job_id = parse("job", (await api.post("/v1/jobs", job)).json["job_id"])
     store = api.store
-    triggered = await store.trigger_job(1, job_id, b"nonce")
-    cancelled = await store.cancel_run(1, triggered.id)
-    again = await store.retry_run(1, triggered.id, b"again")
+    triggered = await store.control.trigger_job(1, job_id, b"nonce")
+    cancelled = await store.control.cancel_run(1, triggered.id)
+    again = await store.replay.retry_run(1, triggered.id, b"again")
     assert [run.arguments for run in (triggered, cancelled, again)] == [job["args"]] * 3
-    for act in (store.pause_job, store.resume_job, store.cancel_job):
+    for act in (store.control.pause_job, store.control.resume_job, store.control.cancel_job):
         assert json.loads((await act(1, job_id)).args) == job["args"]
 
 

@@ -94,7 +94,7 @@ async def test_logging_out_without_a_session_makes_the_server_forget_nothing(api
 
 async def test_a_session_is_read_once_for_many_requests(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     cookie, asked = await log_in(api), []
-    look = api.store.session_of
+    look = api.store.sessions.session_of
 
     async def counted(hash: bytes) -> object:
         asked.append(hash)
@@ -182,7 +182,7 @@ async def test_use_is_noted(api: Served) -> None:
     async def touch(ids: list[object], idle: timedelta) -> None:
         touched.extend(ids)
 
-    api.store.touch_sessions = touch  # type: ignore[method-assign,assignment]
+    api.store.sessions.touch_sessions = touch  # type: ignore[method-assign,assignment]
     assert await is_in(api, cookie)
     await api.service.tick()
     assert session_id in touched
@@ -193,7 +193,7 @@ async def test_the_server_caps_the_life_of_a_session(database_url: str) -> None:
     async with served(database_url, **limits) as api:
         answer = await api.post("/login", {"key": api.root}, key=None)
         assert "Max-Age=3600" in answer.headers["Set-Cookie"]
-        (found,) = await api.store.sessions(EVERYWHERE)
+        (found,) = await api.store.sessions.sessions(EVERYWHERE)
         assert found.ends_at - found.created_at == timedelta(hours=1)
         assert found.expires_at - found.created_at == timedelta(minutes=10)
 
@@ -299,7 +299,7 @@ async def test_behind_tls_the_cookie_is_bound_to_the_host(
 
 async def test_a_cookie_cannot_be_signed(api: Served) -> None:
     """With the secrets and the hashes of keys, which lie in the database, a cookie for ten years could be made once."""
-    secret = await api.store.secret("sessions", os.urandom(32))
+    secret = await api.store.tenants.secret("sessions", os.urandom(32))
     ends = int((await api.store.now()).timestamp()) + 10 * 365 * 86_400
     content = ends.to_bytes(8, "big") + hash_of(api.root)
     tag = blake2b(content, digest_size=16, key=secret, person=b"duetime session").digest()

@@ -45,7 +45,7 @@ def shop(database_url: str, **options: Any) -> App:
 async def tell(api: Served, app: App) -> None:
     """Let a worker beside the database register, as one that starts now."""
     defaults = {name: task.defaults for name, task in app.tasks.items()}
-    await api.store.register(WorkerInfo(new_id(), "w", tuple(app.tasks), (), 1, defaults=defaults), LEASE)
+    await api.store.leases.register(WorkerInfo(new_id(), "w", tuple(app.tasks), (), 1, defaults=defaults), LEASE)
     api.service.tasks._defaults.clear()
 
 
@@ -125,11 +125,11 @@ async def test_a_named_job_follows_what_its_task_says(api: Served, database_url:
 
 async def test_a_remote_worker_tells_it(api: Served, database_url: str) -> None:
     async with remote_worker(shop(database_url), api.url, await api.key(Role.WORKER)):
-        told = await eventually(lambda: api.store.task_defaults(1))
+        told = await eventually(lambda: api.store.queues.task_defaults(1))
     assert told == {name: shop(database_url).tasks[name].defaults for name in ("charge", "fetch")}
     assert (await made(api)).items() >= CAREFUL.items(), "while no worker is up, too"
     other = await api.tenant("other")
-    assert await api.store.task_defaults(other.id) == {}
+    assert await api.store.queues.task_defaults(other.id) == {}
 
 
 async def test_a_registration_is_checked(api: Served) -> None:
@@ -157,6 +157,6 @@ async def test_a_key_that_is_bound_to_queues_leads_no_other_jobs_there(api: Serv
     await tell(mail, charge={"queue": "mail"}, quiet={"queue": "mail"})
     await tell(mail, send={"queue": "mail", "timeout": "2m"}, fresh={"queue": "mail"})
     await tell(mail, send={"queue": "billing"})
-    told = await api.store.task_defaults(1)
+    told = await api.store.queues.task_defaults(1)
     assert {name: said.queue for name, said in told.items()} == {"charge": "billing", "send": "mail", "fresh": "mail"}
     assert [told[name].timeout_ms for name in ("charge", "send")] == [60_000, 120_000]

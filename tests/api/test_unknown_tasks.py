@@ -12,7 +12,7 @@ from tests.support.served import Served
 
 
 async def _has(api: Served, *tasks: str) -> None:
-    await api.store.register(WorkerInfo(new_id(), "a", tasks, (), 1), timedelta(minutes=1))
+    await api.store.leases.register(WorkerInfo(new_id(), "a", tasks, (), 1), timedelta(minutes=1))
 
 
 @pytest.fixture

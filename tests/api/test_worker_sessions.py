@@ -52,8 +52,8 @@ class Victim:
 
     async def is_unharmed(self) -> None:
         """It holds its run, nothing was said of it, and its lease goes on."""
-        assert (await self.api.store.worker(parse("wrk", self.id))).token_hash is not None
-        (held,) = await self.api.store.held_runs(parse("wrk", self.id), [parse("run", self.run_id)])
+        assert (await self.api.store.leases.worker(parse("wrk", self.id))).token_hash is not None
+        (held,) = await self.api.store.leases.held_runs(parse("wrk", self.id), [parse("run", self.run_id)])
         assert (held.fence, held.checkpoint) == (self.fence, None)
 
 
@@ -116,7 +116,7 @@ async def test_only_the_key_that_opened_a_session_acts_in_it_and_only_with_the_t
 
 async def stored_hash(victim: Victim) -> str:
     """All that a copy of the database has of a token."""
-    found = (await victim.api.store.worker(parse("wrk", victim.id))).token_hash
+    found = (await victim.api.store.leases.worker(parse("wrk", victim.id))).token_hash
     assert found is not None and len(found) == 32
     return found.hex()
 
@@ -135,7 +135,7 @@ async def test_a_worker_that_is_not_the_sessions_answers_as_a_missing_one(api: S
 async def test_an_ended_session_does_nothing_though_a_server_remembers_it(api: Served) -> None:
     """Another server, or the reaper, has ended it: this one still has the worker in its memory."""
     victim = await a_victim(api)
-    await api.store.leave(parse("wrk", victim.id))
+    await api.store.leases.leave(parse("wrk", victim.id))
     claimed = await victim.ask("claim_runs", victim.key, victim.token)
     assert claimed.status in (404, 409) or claimed.json["runs"] == []
     assert (await victim.ask("get_held_payload", victim.key, victim.token)).status == 404
@@ -190,7 +190,7 @@ async def test_tokens_are_random_and_not_stored(api: Served) -> None:
     made = [(await api.post("/v1/workers", {"name": "w", "tasks": ["t"]}, key=key)).json for _ in range(3)]
     assert len({each["token"] for each in made}) == 3
     for each in made:
-        stored = await api.store.worker(parse("wrk", each["worker_id"]))
+        stored = await api.store.leases.worker(parse("wrk", each["worker_id"]))
         assert stored.token_hash is not None and each["token"].encode() not in stored.token_hash
     listed = await api.get("/v1/workers")
     assert listed.status == 200 and b"token" not in listed.body
@@ -198,7 +198,7 @@ async def test_tokens_are_random_and_not_stored(api: Served) -> None:
 
 async def test_a_worker_with_a_database_of_its_own_is_not_spoken_for(api: Served) -> None:
     info = WorkerInfo(new_id(), "node", ("t",), (), 1, 1)
-    await api.store.register(info, timedelta(minutes=1))
+    await api.store.leases.register(info, timedelta(minutes=1))
     for key_id in (None, new_id()):
         for token_hash in (b"", bytes(32)):
             with pytest.raises(NotFound):

@@ -217,12 +217,12 @@ async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str
         await store.open()
         try:
             assert (await Scanner(store).tick()) > 0  # nothing fires by itself
-            assert (await store.counts()).runs == 0
+            assert (await store.reads.counts()).runs == 0
             jobs = await sample(connection, 500)
             assert len({*jobs, *await sample(connection, 500, offset=500)}) == 1_000
             await make_due(connection, jobs, await store.now())
             await Scanner(store).tick()
-            assert (await store.counts()).runs == 500
+            assert (await store.reads.counts()).runs == 500
         finally:
             await store.close()
     finally:

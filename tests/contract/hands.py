@@ -56,7 +56,7 @@ def job(
 
 async def submit(store: Store, *jobs: NewJob, tenant_id: int = TENANT) -> Submitted:
     """Submit jobs together; returns the answer to the last."""
-    return (await store.submit(tenant_id, jobs))[-1]
+    return (await store.intake.submit(tenant_id, jobs))[-1]
 
 
 def plan(due: Sequence[DueJob], now: Any) -> list[Decided]:
@@ -64,7 +64,7 @@ def plan(due: Sequence[DueJob], now: Any) -> list[Decided]:
 
 
 async def fire(store: Store, limit: int = 1000, planned: PlanFires = plan) -> Scan:
-    return await store.fire_due(limit, planned)
+    return await store.firing.fire_due(limit, planned)
 
 
 def judge(lost: Sequence[Lost]) -> list[Completion]:
@@ -85,7 +85,7 @@ def judge_one(item: Lost) -> Completion:
 
 
 async def reap(store: Store, limit: int = 100) -> int:
-    return await store.reap(limit, judge, GRACE)
+    return await store.reaping.reap(limit, judge, GRACE)
 
 
 class Hand:
@@ -98,7 +98,7 @@ class Hand:
 
     async def register(self, lease: timedelta = LEASE) -> "Hand":
         info = WorkerInfo(self.id, "hand", ("greet", "count"), ("default",), 10)
-        await self.store.register(info, lease)
+        await self.store.leases.register(info, lease)
         return self
 
     async def claim(self, take: int = 100) -> list[Claimed]:
@@ -107,8 +107,8 @@ class Hand:
         return await self.claim_again(take)
 
     async def claim_again(self, take: int = 100) -> list[Claimed]:
-        lanes = await self.store.lanes()
-        found = await self.store.claim(self.id, self.claim_no, [(lane.id, take) for lane in lanes])
+        lanes = await self.store.claims.lanes()
+        found = await self.store.claims.claim(self.id, self.claim_no, [(lane.id, take) for lane in lanes])
         return sorted(found, key=lambda run: (run.ready_at, run.run_id))
 
     async def claim_one(self) -> Claimed:
@@ -117,7 +117,7 @@ class Hand:
         return found
 
     async def complete(self, *completions: Completion, closed: Sequence[int] = ()) -> Completed:
-        return await self.store.complete(self.id, completions, closed)
+        return await self.store.completions.complete(self.id, completions, closed)
 
     async def succeed(self, *runs: Claimed, result: bytes | None = None) -> Completed:
         return await self.complete(*(succeeded(run, result=result) for run in runs))

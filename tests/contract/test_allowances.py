@@ -18,11 +18,11 @@ def ask(need: int = 1, want: int = 0, *, back: int = 0, rate: float = 10.0, size
 
 
 async def taken(store: Store, *asks: TokenAsk) -> list[int]:
-    return [grant.given for grant in await store.take_tokens(asks)]
+    return [grant.given for grant in await store.allowances.take_tokens(asks)]
 
 
 async def test_a_bucket_begins_full_and_fills_at_its_rate(store: Store, time: Time) -> None:
-    assert await store.take_tokens([ask(1, 100)]) == [TokenGrant(20, 0.0)]
+    assert await store.allowances.take_tokens([ask(1, 100)]) == [TokenGrant(20, 0.0)]
     assert await taken(store, ask()) == [0]
     time.advance(seconds=0.1)
     assert await taken(store, ask(), ask()) == [1, 0]
@@ -43,7 +43,7 @@ async def test_what_is_not_used_is_given_back(store: Store, time: Time) -> None:
 
 
 async def test_more_than_a_bucket_holds_is_paid_for_after_it(store: Store, time: Time) -> None:
-    assert await store.take_tokens([ask(120)]) == [TokenGrant(120, -100.0)]
+    assert await store.allowances.take_tokens([ask(120)]) == [TokenGrant(120, -100.0)]
     time.advance(seconds=10)
     assert await taken(store, ask()) == [0]
     time.advance(seconds=0.1)
@@ -93,7 +93,7 @@ async def test_many_at_once_never_take_more_than_the_rate_and_one_bucket(
         back = held[number] if chance.random() < 0.3 else 0
         wish = TokenAsk(TENANT, None, rate, size, 1, chance.randint(1, 12), back)
         held[number] -= back
-        (grant,) = await (store, other)[number % 2].take_tokens([wish])
+        (grant,) = await (store, other)[number % 2].allowances.take_tokens([wish])
         spent = chance.randint(0, held[number] + grant.given)
         held[number] += grant.given - spent
         used += spent
@@ -110,7 +110,7 @@ async def test_many_at_once_never_take_more_than_the_rate_and_one_bucket(
 async def test_full_buckets_are_removed(store: Store, time: Time) -> None:
     year = timedelta(days=365)
     await taken(store, ask(20))
-    assert await store.prune(year, year) == 0
+    assert await store.pruning.prune(year, year) == 0
     time.advance(seconds=3)
-    assert await store.prune(year, year) == 1
+    assert await store.pruning.prune(year, year) == 1
     assert await taken(store, ask(1, 100)) == [20]

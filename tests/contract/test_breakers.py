@@ -15,16 +15,16 @@ POLICY = BreakerPolicy()
 
 
 async def report(store: Store, tried: int, failed: int = 0, target: str = "greet", retried: int = 0) -> None:
-    await store.report_attempts([Tally(TENANT, target, tried, failed, retried)], POLICY)
+    await store.breakers.report_attempts([Tally(TENANT, target, tried, failed, retried)], POLICY)
 
 
 async def state(store: Store, target: str = "greet") -> BreakerState:
-    found = [breaker.state for breaker in await store.breakers(TENANT) if breaker.target == target]
+    found = [breaker.state for breaker in await store.breakers.breakers(TENANT) if breaker.target == target]
     return found[0] if found else BreakerState.CLOSED
 
 
 async def claim(worker: Hand, take: int = 1000) -> list[Claimed]:
-    await worker.store.rules()
+    await worker.store.claims.rules()
     return await worker.claim(take)
 
 
@@ -59,10 +59,10 @@ async def test_runs_wait_while_it_is_open_and_spend_nothing(store: Store, time: 
     worker = await hand(store, timedelta(days=1))
     assert len(await claim(worker)) == 1, "the other task's"
     assert waiting.run_id is not None
-    assert (await store.run(TENANT, waiting.run_id)).attempt == 0
-    assert await store.tend_breakers() == 0
+    assert (await store.reads.run(TENANT, waiting.run_id)).attempt == 0
+    assert await store.breakers.tend_breakers() == 0
     time.advance(seconds=6)
-    assert await store.tend_breakers() == 1
+    assert await store.breakers.tend_breakers() == 1
     assert await state(store) is BreakerState.PROBING
     assert (await claim(worker))[0].attempt == 1
 
@@ -72,7 +72,7 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
     await report(store, 20, 20)
     worker = await hand(store, timedelta(days=1))
     time.advance(seconds=6)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     probes = await claim(worker)
     assert len(probes) == 3
     assert await claim(worker) == []
@@ -80,9 +80,9 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
     assert await state(store) is BreakerState.OPEN
     await worker.succeed(*probes)
     time.advance(seconds=5.5)
-    assert await store.tend_breakers() == 0, "it is left alone for longer each time"
+    assert await store.breakers.tend_breakers() == 0, "it is left alone for longer each time"
     time.advance(seconds=1)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     await worker.succeed(*await claim(worker))
     await report(store, 3)
     assert await state(store) is BreakerState.RECOVERING
@@ -91,12 +91,12 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
 async def test_probes_that_take_minutes_decide_too(store: Store, time: Time) -> None:
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     for _ in range(3):
         assert await state(store) is BreakerState.PROBING
         time.advance(minutes=5)
         await report(store, 1)
-        await store.tend_breakers()
+        await store.breakers.tend_breakers()
     assert await state(store) is BreakerState.RECOVERING
 
 
@@ -104,13 +104,13 @@ async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time
     await submit(store, *(job() for _ in range(1000)))
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     await report(store, 3)
     worker = await hand(store, timedelta(days=1))
     started = []
     for _ in range(300):
         time.advance(seconds=0.25)
-        await store.tend_breakers()
+        await store.breakers.tend_breakers()
         started.append(len(await claim(worker)))
         if sum(started) == 1000:
             break
@@ -118,7 +118,7 @@ async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time
     assert max(started) <= 14
     assert 100 <= len(started) <= 250
     time.advance(seconds=60)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     assert await state(store) is BreakerState.CLOSED
 
 
@@ -128,7 +128,7 @@ async def test_it_closes_under_a_steady_load(store: Store, time: Time) -> None:
     for _ in range(60):
         time.advance(seconds=5)
         await submit(store, *(job() for _ in range(60)))
-        await store.tend_breakers()
+        await store.breakers.tend_breakers()
         if runs := await claim(worker, 5000):
             await worker.succeed(*runs)
             await report(store, len(runs))
@@ -143,10 +143,10 @@ async def test_runs_whose_next_try_is_later_do_not_stand_before_it(store: Store,
         await worker.retry(run, 3600)
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     await report(store, 3)
     time.advance(seconds=2)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     assert await state(store) is BreakerState.CLOSED
 
 
@@ -154,7 +154,7 @@ async def put_off_while_it_probes(store: Store, time: Time, worker: Hand, most: 
     """Quick probes use up its rate: whoever comes then with a key of its own is put off."""
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.tend_breakers()
+    await store.breakers.tend_breakers()
     await submit(store, *(job() for _ in range(3)))
     await worker.succeed(*await claim(worker))
     keys = (encode_options(Options(concurrency_key=f"c{number}")) for number in range(most))
@@ -165,7 +165,7 @@ async def put_off_while_it_probes(store: Store, time: Time, worker: Hand, most: 
 
 async def furthest(store: Store, time: Time) -> float:
     """How many seconds ahead the last run of all lanes is ready."""
-    look = await store.look([lane.id for lane in await store.lanes()], 1000)
+    look = await store.claims.look([lane.id for lane in await store.claims.lanes()], 1000)
     return max((ready_at - time.now).total_seconds() for sight in look.sights for ready_at in sight.ready_at)
 
 
@@ -183,7 +183,7 @@ async def test_those_with_keys_come_within_its_time_too(store: Store, time: Time
 async def test_whoever_was_put_off_comes_when_it_is_reset(store: Store, time: Time) -> None:
     worker = await hand(store, timedelta(days=1))
     await put_off_while_it_probes(store, time, worker, 150)
-    await store.reset_breaker(TENANT, "greet")
+    await store.breakers.reset_breaker(TENANT, "greet")
     assert len(await claim(worker)) == 150
 
 
@@ -194,22 +194,22 @@ async def test_a_line_that_is_too_long_for_one_transaction_is_left_in_several(
         monkeypatch.setattr(f"duetime.store.{place}.LEFT_AT_ONCE", 40)
     worker = await hand(store, timedelta(days=1))
     await put_off_while_it_probes(store, time, worker, 150)
-    await store.reset_breaker(TENANT, "greet")
+    await store.breakers.reset_breaker(TENANT, "greet")
     assert len(await claim(worker)) == 150
 
 
 async def test_a_breaker_can_be_reset(store: Store) -> None:
     await submit(store, job())
     await report(store, 20, 20)
-    assert (await store.reset_breaker(TENANT, "greet")).state is BreakerState.CLOSED
+    assert (await store.breakers.reset_breaker(TENANT, "greet")).state is BreakerState.CLOSED
     assert len(await claim(await hand(store))) == 1
 
 
 async def test_a_survey_counts_those_that_are_not_closed(store: Store) -> None:
-    assert (await store.survey()).breakers == {}
+    assert (await store.survey.survey()).breakers == {}
     for target in ("greet", "count"):
         await report(store, 20, 20, target=target)
-    assert (await store.survey()).breakers == {BreakerState.OPEN: 2}
+    assert (await store.survey.survey()).breakers == {BreakerState.OPEN: 2}
 
 
 async def test_a_run_may_name_its_own_target(store: Store) -> None:
@@ -220,29 +220,29 @@ async def test_a_run_may_name_its_own_target(store: Store) -> None:
     await report(store, 20, 20, target="down.example")
     worker = await hand(store)
     assert len(await claim(worker)) == 1
-    assert (await store.queue(TENANT, "default")).held_back == 1
-    await store.reset_breaker(TENANT, "down.example")
+    assert (await store.queues.queue(TENANT, "default")).held_back == 1
+    await store.breakers.reset_breaker(TENANT, "down.example")
     assert len(await claim(worker)) == 1
 
 
 async def test_it_stays_closed_when_breakers_are_off(store: Store) -> None:
-    await store.report_attempts([Tally(TENANT, "greet", 50, 50)], BreakerPolicy(enabled=False))
+    await store.breakers.report_attempts([Tally(TENANT, "greet", 50, 50)], BreakerPolicy(enabled=False))
     assert await state(store) is BreakerState.CLOSED
 
 
 async def test_resetting_what_has_no_breaker_makes_none(world: World, store: Store) -> None:
     await report(store, 19, 19)
     for target in ("greet", "made up"):
-        assert (await store.reset_breaker(TENANT, target)).state is BreakerState.CLOSED
+        assert (await store.breakers.reset_breaker(TENANT, target)).state is BreakerState.CLOSED
     assert [await world.rows_of(table) for table in ("breakers", "limits", "attempts")] == [0, 0, 0]
 
 
 async def test_one_that_has_been_closed_for_long_is_forgotten(world: World, store: Store, time: Time) -> None:
     await report(store, 20, 20)
     await report(store, 20, 20, target="count")
-    await store.reset_breaker(TENANT, "greet")
+    await store.breakers.reset_breaker(TENANT, "greet")
     for hours, rows in ((0.5, 2), (1, 1)):
         time.advance(hours=hours)
-        await store.prune(timedelta(days=7), timedelta(days=30))
+        await store.pruning.prune(timedelta(days=7), timedelta(days=30))
         assert [await world.rows_of(table) for table in ("breakers", "limits")] == [rows, rows]
     assert await state(store, "count") is BreakerState.OPEN

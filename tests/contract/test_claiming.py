@@ -17,14 +17,14 @@ async def test_a_claim_leases_the_run_to_its_worker(store: Store, time: Time) ->
     submitted = await submit(store, job(args=b"[1]", options=b'{"name":"n"}', timeout_ms=100))
     time.advance(seconds=3)
     claimed = await worker.claim_one()
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     assert (claimed.run_id, claimed.job_id, claimed.lane_id) == (submitted.run_id, submitted.job_id, lane.id)
     assert (claimed.fence, claimed.attempt, claimed.lost) == (1, 1, 0)
     assert claimed.due_at == claimed.ready_at == time.now - timedelta(seconds=3)
     assert claimed.started_at == time.now
     assert (claimed.args, claimed.options, claimed.timeout_ms) == (b"[1]", b'{"name":"n"}', 100)
     assert claimed.checkpoint is None
-    run = await store.run(TENANT, claimed.run_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
     assert (run.state, run.worker_id, run.started_at) == (RunState.RUNNING, worker.id, time.now)
     assert run.lag == timedelta(seconds=3)
     assert run.lease_until == time.now - timedelta(seconds=3) + LEASE
@@ -42,7 +42,7 @@ async def test_no_run_is_leased_twice_at_once(store: Store) -> None:
 async def test_the_earliest_are_claimed_first(store: Store, time: Time) -> None:
     worker = await hand(store)
     jobs = [job(Once(delay=timedelta(seconds=seconds))) for seconds in (3, 1, 2, 0, 1)]
-    answers = await store.submit(TENANT, jobs)
+    answers = await store.intake.submit(TENANT, jobs)
     time.advance(seconds=2)
     wanted = sorted((answer.next_run, answer.run_id) for answer in answers)
     assert [run.run_id for run in await worker.claim(2)] == [run_id for _, run_id in wanted[:2]]
@@ -53,9 +53,9 @@ async def test_the_earliest_are_claimed_first(store: Store, time: Time) -> None:
 async def test_a_claim_takes_so_many_from_each_lane(store: Store) -> None:
     worker = await hand(store)
     await submit(store, *(job(tier=tier, queue=queue) for tier in Tier for queue in "ab" for _ in range(3)))
-    lanes = await store.lanes()
+    lanes = await store.claims.lanes()
     takes = [(lane.id, number % 4) for number, lane in enumerate(lanes)]
-    claimed = await store.claim(worker.id, 1, takes)
+    claimed = await store.claims.claim(worker.id, 1, takes)
     for lane_id, take in takes:
         assert sum(run.lane_id == lane_id for run in claimed) == min(take, 3)
 
@@ -78,7 +78,7 @@ async def test_asking_again_returns_only_what_is_still_held(store: Store) -> Non
     await submit(store, *(job() for _ in range(3)))
     first = await worker.claim()
     await worker.succeed(first[0])
-    await store.hand_back(worker.id, [(first[1].run_id, first[1].fence)])
+    await store.completions.hand_back(worker.id, [(first[1].run_id, first[1].fence)])
     assert await worker.claim_again() == [first[2]]
 
 
@@ -108,7 +108,7 @@ async def test_a_worker_whose_lease_is_over_gets_nothing(store: Store, time: Tim
     worker.claim_no = 1
     assert await worker.claim_again() == []
     assert await stranger.claim() == []
-    assert (await store.run(TENANT, held[0].run_id)).fence == 1
+    assert (await store.reads.run(TENANT, held[0].run_id)).fence == 1
 
 
 async def test_every_claim_raises_the_fence_and_nothing_lowers_it(store: Store, time: Time) -> None:
@@ -120,12 +120,12 @@ async def test_every_claim_raises_the_fence_and_nothing_lowers_it(store: Store, 
         claimed = await worker.claim_one()
         fences.append(claimed.fence)
         if number % 3 == 0:
-            await store.hand_back(worker.id, [(claimed.run_id, claimed.fence)])
+            await store.completions.hand_back(worker.id, [(claimed.run_id, claimed.fence)])
         elif number % 3 == 1:
             await worker.snooze(claimed)
         else:
             await worker.retry(claimed)
-        assert (await store.run(TENANT, submitted.run_id)).fence == claimed.fence
+        assert (await store.reads.run(TENANT, submitted.run_id)).fence == claimed.fence
     assert fences == [1, 2, 3, 4, 5, 6]
 
 
@@ -135,15 +135,15 @@ async def test_a_look_shows_the_heads_of_lanes_ready_or_not(store: Store, time: 
     ready = await submit(store, job())
     far = await submit(store, job(Once(delay=timedelta(seconds=9))))
     await submit(store, job(task="count"))
-    first, second = await store.lanes()
-    look = await store.look([first.id, second.id], 2)
+    first, second = await store.claims.lanes()
+    look = await store.claims.look([first.id, second.id], 2)
     assert look.now == time.now
     (sight, _) = look.sights
     assert sight.lane_id == first.id
     assert sight.ready_at == (time.now, time.now + timedelta(seconds=5))
     assert sight.run_ids == (ready.run_id, near.run_id)
     await worker.claim()
-    (sight,) = (await store.look([second.id, first.id], 10)).sights
+    (sight,) = (await store.claims.look([second.id, first.id], 10)).sights
     assert sight.lane_id == first.id
     assert sight.run_ids == (near.run_id, far.run_id)
 
@@ -152,8 +152,8 @@ async def test_a_look_leaves_out_lanes_without_runs_that_wait(store: Store) -> N
     worker = await hand(store)
     await submit(store, job())
     await worker.claim_one()
-    (lane,) = await store.lanes()
-    assert (await store.look([lane.id, lane.id + 1000], 5)).sights == ()
+    (lane,) = await store.claims.lanes()
+    assert (await store.claims.look([lane.id, lane.id + 1000], 5)).sights == ()
 
 
 async def test_claiming_at_once_never_shares_a_run(store: Store, other: Store) -> None:
@@ -176,14 +176,14 @@ async def test_claiming_at_once_never_shares_a_run(store: Store, other: Store) -
 async def test_one_claim_number_asked_twice_at_once_holds_one_set_of_runs(store: Store, other: Store) -> None:
     worker = await hand(store)
     await submit(store, *(job() for _ in range(20)))
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     takes = [(lane.id, 5)]
-    answers = await asyncio.gather(*((store, other)[turn % 2].claim(worker.id, 1, takes) for turn in range(6)))
-    held = {run.run_id for run in await store.claim(worker.id, 1, takes)}
+    answers = await asyncio.gather(*((store, other)[turn % 2].claims.claim(worker.id, 1, takes) for turn in range(6)))
+    held = {run.run_id for run in await store.claims.claim(worker.id, 1, takes)}
     assert len(held) == 5
     for answer in answers:
         assert {run.run_id for run in answer} <= held
-    (sight,) = (await store.look([lane.id], 100)).sights
+    (sight,) = (await store.claims.look([lane.id], 100)).sights
     assert len(sight.run_ids) == 15
 
 
@@ -192,15 +192,15 @@ async def test_what_was_claimed_under_a_number_is_released_unspent(store: Store,
     await submit(store, *(job() for _ in range(4)))
     released, kept = await worker.claim(2), await worker.claim(2)
     time.advance(seconds=5)
-    assert await store.release(worker.id, [1]) == 2
-    assert await store.release(worker.id, [1]) == 0
+    assert await store.claims.release(worker.id, [1]) == 2
+    assert await store.claims.release(worker.id, [1]) == 0
     for run in released:
-        found = await store.run(TENANT, run.run_id)
+        found = await store.reads.run(TENANT, run.run_id)
         assert (found.state, found.attempt, found.lost, found.attempts) == (RunState.PENDING, 0, 0, ())
         assert (found.due_at, found.ready_at) == (run.due_at, time.now)
     assert (await worker.succeed(*released)).refused == {run.run_id for run in released}
     assert (await worker.succeed(*kept)).refused == frozenset()
-    await store.leave(worker.id)
+    await store.leases.leave(worker.id)
     assert await reap(store) == 0
     assert {run.run_id for run in await (await hand(store)).claim()} == {run.run_id for run in released}
 
@@ -208,7 +208,7 @@ async def test_what_was_claimed_under_a_number_is_released_unspent(store: Store,
 async def test_a_claim_that_comes_after_its_release_takes_nothing(store: Store) -> None:
     worker = await hand(store)
     await submit(store, job())
-    assert await store.release(worker.id, [1]) == 0
+    assert await store.claims.release(worker.id, [1]) == 0
     assert await worker.claim() == []
     assert len(await worker.claim()) == 1, "the next number is another claim"
 
@@ -216,7 +216,9 @@ async def test_a_claim_that_comes_after_its_release_takes_nothing(store: Store) 
 async def test_claiming_and_releasing_at_once_leaves_nothing_behind(store: Store, other: Store) -> None:
     workers = [await hand(store) for _ in range(8)]
     await submit(store, *(job() for _ in range(8)))
-    await asyncio.gather(*(worker.claim(1) for worker in workers), *(other.release(each.id, [1]) for each in workers))
+    await asyncio.gather(
+        *(worker.claim(1) for worker in workers), *(other.claims.release(each.id, [1]) for each in workers)
+    )
     fresh = await hand(store)
     assert len(await fresh.claim()) == 8
 
@@ -225,6 +227,6 @@ async def test_a_released_run_that_shall_be_cancelled_ends(store: Store) -> None
     worker = await hand(store)
     await submit(store, job())
     run = await worker.claim_one()
-    await store.cancel_run(TENANT, run.run_id)
-    assert await store.release(worker.id, [1]) == 1
-    assert (await store.run(TENANT, run.run_id)).state is RunState.CANCELLED
+    await store.control.cancel_run(TENANT, run.run_id)
+    assert await store.claims.release(worker.id, [1]) == 1
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.CANCELLED

@@ -25,7 +25,7 @@ async def work_for(store: Store, time: Time, worker: Hand, minutes: int) -> list
     for _ in range(2 * minutes):
         time.advance(seconds=30)
         await fire(store)
-        await store.renew(worker.id, timedelta(minutes=5), [])
+        await store.leases.renew(worker.id, timedelta(minutes=5), [])
         runs = await worker.claim()
         await worker.succeed(*runs)
         done += [run.due_at for run in runs]
@@ -33,7 +33,7 @@ async def work_for(store: Store, time: Time, worker: Hand, minutes: int) -> list
 
 
 async def edit(store: Store, job_id: object, schedule: Schedule) -> None:
-    await store.edit_job(TENANT, job_id, Changes(schedule=schedule))  # type: ignore[arg-type]
+    await store.control.edit_job(TENANT, job_id, Changes(schedule=schedule))  # type: ignore[arg-type]
 
 
 async def test_two_edits_around_it_repeat_no_occurrence(store: Store, time: Time) -> None:
@@ -68,14 +68,14 @@ async def test_a_fire_that_is_taken_back_hides_none_before_it(store: Store, time
 async def test_a_calendar_that_takes_a_fire_back_repeats_none_before_it(store: Store, time: Time) -> None:
     """A fire at midnight is made ahead, the clock put back, and the new day left out: the old day is not run again."""
     worker = await hand(store)
-    await store.set_calendar(TENANT, "feasts", ())
+    await store.calendars.set_calendar(TENANT, "feasts", ())
     time.advance(hours=14, minutes=55)
     await submit(store, job(Cron("* * * * *", exclude=make_exclusion(calendars=["feasts"]))))
     done = await work_for(store, time, worker, 4)
     time.advance(seconds=50)
     assert (await fire(store)).fired == 1, "ten seconds ahead"
     time.advance(minutes=-3)
-    await store.set_calendar(TENANT, "feasts", ((START + timedelta(days=1)).date(),))
+    await store.calendars.set_calendar(TENANT, "feasts", ((START + timedelta(days=1)).date(),))
     done += await work_for(store, time, worker, 10)
     assert done == [START + timedelta(hours=14, minutes=55 + minute) for minute in range(1, 5)]
 
@@ -85,9 +85,9 @@ async def test_a_pause_around_it_repeats_no_occurrence(store: Store, time: Time,
     worker = await hand(store)
     submitted = await submit(store, job(EVERY_MINUTE, options=encode_options(Options(misfire=misfire))))
     done = await work_for(store, time, worker, 6)
-    await store.pause_job(TENANT, submitted.job_id)
+    await store.control.pause_job(TENANT, submitted.job_id)
     time.advance(minutes=-5)
-    await store.resume_job(TENANT, submitted.job_id)
+    await store.control.resume_job(TENANT, submitted.job_id)
     done += await work_for(store, time, worker, 8)
     assert done == [START + timedelta(minutes=minute) for minute in range(1, 10)]
 
@@ -111,5 +111,5 @@ async def test_a_run_that_died_and_was_made_again_under_its_id_can_die_again(sto
     second = await worker.claim_one()
     assert second.run_id == first.run_id
     assert not (await worker.fail(second)).refused
-    (letter,) = (await store.list_dead_letters(TENANT, DeadFilter())).items
+    (letter,) = (await store.lists.list_dead_letters(TENANT, DeadFilter())).items
     assert (letter.run_id, letter.job_id, letter.died_at) == (first.run_id, submitted.job_id, time.now)

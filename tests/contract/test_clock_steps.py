@@ -69,11 +69,11 @@ async def steady(store: Store, moments: Moments, *living: Hand) -> Reaper:
 async def pass_half_a_lease(store: Store, moments: Moments, *living: Hand) -> None:
     moments.wait(HALF)
     for worker in living:
-        await store.renew(worker.id, LEASE, list(range(1, worker.claim_no + 1)))
+        await store.leases.renew(worker.id, LEASE, list(range(1, worker.claim_no + 1)))
 
 
 async def known(store: Store) -> set[UUID]:
-    return {worker.id for worker in await store.workers()}
+    return {worker.id for worker in await store.leases.workers()}
 
 
 # Leases.
@@ -153,7 +153,7 @@ async def test_an_answer_that_may_hide_a_step_is_no_reason_to_reap(
 ) -> None:
     worker = await hand(store)
     reaper = await steady(store, moments, worker)
-    ask = store.clock_seen
+    ask = store.clocks.clock_seen
 
     async def slowly() -> object:
         found = await ask()
@@ -182,7 +182,7 @@ async def test_a_timeout_is_kept_after_the_clock_was_put_back(store: Store, mome
     for _ in range(10):
         await pass_half_a_lease(store, moments, worker)
         await reaper.tick()
-    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+    assert (await store.reads.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
 
 
 @pytest.mark.parametrize("step", [{"hours": 1}, {"hours": -1}], ids=["forward", "back"])
@@ -201,11 +201,11 @@ async def test_a_receiver_has_its_time_whatever_the_clock_does(
     for _ in range(4 * 4):
         await reaper.tick()
         await pass_half_a_lease(store, moments, worker)
-    assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.RUNNING
     for _ in range(4 * 3):
         await pass_half_a_lease(store, moments, worker)
         await reaper.tick()
-    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+    assert (await store.reads.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
 
 
 @pytest.mark.parametrize("rate", ["1/m", "3/m", "10/h"])
@@ -229,33 +229,35 @@ async def test_a_rate_starts_runs_again_within_its_period(store: Store, moments:
 
 
 async def claim(worker: Hand) -> list[Claimed]:
-    await worker.store.rules()
+    await worker.store.claims.rules()
     return await worker.claim()
 
 
 async def test_a_breaker_probes_after_its_pause_when_the_clock_was_put_back(store: Store, moments: Moments) -> None:
     reaper = await steady(store, moments)
-    await store.report_attempts([Tally(TENANT, "greet", 20, 20)], BreakerPolicy())
+    await store.breakers.report_attempts([Tally(TENANT, "greet", 20, 20)], BreakerPolicy())
     moments.step(hours=-1)
     await reaper.tick()
     moments.wait(7)
-    await store.tend_breakers()
-    (breaker,) = await store.breakers(TENANT)
+    await store.breakers.tend_breakers()
+    (breaker,) = await store.breakers.breakers(TENANT)
     assert breaker.state is BreakerState.PROBING
     assert breaker.tried == 0
 
 
 async def test_notifications_and_alerts_go_on_when_the_clock_was_put_back(store: Store, moments: Moments) -> None:
     reaper = await steady(store, moments)
-    await store.put_subscription(TENANT, Subscription("ops", Webhook("https://ops.example.com/"), (Topic.RUN_DEAD,)))
-    await store.put_alert(TENANT, AlertRule(name="dead", figure=Figure.DEAD_LETTERS, threshold=1))
-    assert await store.take_notifying(new_id(), timedelta(seconds=10)) is not None
-    assert len(await store.take_alerts(timedelta(seconds=5))) == 1
+    await store.notifications.put_subscription(
+        TENANT, Subscription("ops", Webhook("https://ops.example.com/"), (Topic.RUN_DEAD,))
+    )
+    await store.notifications.put_alert(TENANT, AlertRule(name="dead", figure=Figure.DEAD_LETTERS, threshold=1))
+    assert await store.notifications.take_notifying(new_id(), timedelta(seconds=10)) is not None
+    assert len(await store.notifications.take_alerts(timedelta(seconds=5))) == 1
     moments.step(hours=-1)
     await reaper.tick()
     moments.wait(11)
-    assert await store.take_notifying(new_id(), timedelta(seconds=10)) is not None
-    assert len(await store.take_alerts(timedelta(seconds=5))) == 1
+    assert await store.notifications.take_notifying(new_id(), timedelta(seconds=10)) is not None
+    assert len(await store.notifications.take_alerts(timedelta(seconds=5))) == 1
 
 
 # Ages.
@@ -266,14 +268,14 @@ TABLES = ("history", "dead_letters", "keys", "labels", "jobs", "events")
 async def leave_something(store: Store, moments: Moments) -> None:
     """Something in each table that is pruned."""
     worker = await hand(store, 90 * DAY)
-    await store.keep_listening(90 * DAY)
+    await store.events.keep_listening(90 * DAY)
     labelled = encode_options(Options(name="report"))
     await submit(store, job(idempotency_key="order", options=labelled), job())
     for run in await worker.claim():
         await worker.fail(run)
-    await store.events(await store.keep_listening(DAY))
+    await store.events.events(await store.events.keep_listening(DAY))
     ended = await submit(store, job(Every(DAY)))
-    await store.cancel_job(TENANT, ended.job_id)
+    await store.control.cancel_job(TENANT, ended.job_id)
     moments.wait(60)
 
 
@@ -355,7 +357,7 @@ async def test_what_looks_for_rows_from_before_takes_a_small_part_of_the_time(
         monkeypatch.setattr(module, "_SHIFT_EVERY", 0.0)
         monkeypatch.setattr(module, "_SHIFT_SHARE", 1e-9)
     shifts: list[None] = []
-    shift_back = store.shift_back
+    shift_back = store.clocks.shift_back
 
     async def counted() -> None:
         shifts.append(None)

@@ -37,7 +37,7 @@ async def test_success_moves_the_run_to_history(store: Store, time: Time) -> Non
     claimed = await worker.claim_one()
     time.advance(seconds=2)
     assert await worker.succeed(claimed) == Completed()
-    run = await store.run(TENANT, claimed.run_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
     assert (run.state, run.attempt, run.lost, run.fence, run.args) == (RunState.SUCCEEDED, 1, 0, 1, b"[1]")
     assert (run.due_at, run.started_at, run.finished_at) == (
         claimed.due_at,
@@ -48,9 +48,9 @@ async def test_success_moves_the_run_to_history(store: Store, time: Time) -> Non
     (attempt,) = run.attempts
     assert (attempt.attempt, attempt.fence, attempt.state) == (1, 1, AttemptState.SUCCEEDED)
     assert (attempt.worker_id, attempt.finished_at) == (worker.id, time.now)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history, counts.dead_letters) == (0, 1, 0)
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.next_run, found.args) == (JobState.ENDED, None, b"[1]")
 
 
@@ -63,7 +63,7 @@ async def test_a_run_that_is_snoozed_for_ever_keeps_few_logs(store: Store, monke
         await worker.complete(msgspec.structs.replace(snoozed(run, 0), logs=b"line"))
     run = await worker.claim_one()
     await worker.complete(msgspec.structs.replace(succeeded(run), logs=b"line"))
-    found = await store.run(TENANT, run.run_id)
+    found = await store.reads.run(TENANT, run.run_id)
     assert [attempt.logs for attempt in found.attempts] == [b"line", b"line", None, None, b"line"]
 
 
@@ -76,7 +76,7 @@ async def test_results_and_logs_are_kept(store: Store) -> None:
         for run, result, logs in zip(runs, (b'"a"', None, b""), (None, b"line\n", b"\x00\xff"), strict=True)
     ]
     assert await worker.complete(*completions) == Completed()
-    found = [await store.run(TENANT, run.run_id) for run in runs]
+    found = [await store.reads.run(TENANT, run.run_id) for run in runs]
     assert [run.result for run in found] == [b'"a"', None, b""]
     assert [run.attempts[0].logs for run in found] == [None, b"line\n", b"\x00\xff"]
 
@@ -86,12 +86,12 @@ async def test_a_spent_run_fails_into_the_dead_letters(store: Store, time: Time)
     submitted = await submit(store, job())
     claimed = await worker.claim_one()
     assert await worker.fail(claimed) == Completed()
-    run = await store.run(TENANT, claimed.run_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
     assert (run.state, run.failure, run.error) == (RunState.FAILED, FailureClass.ERROR, "ValueError: no")
     assert [attempt.state for attempt in run.attempts] == [AttemptState.FAILED]
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history, counts.dead_letters) == (0, 1, 1)
-    assert (await store.job(TENANT, submitted.job_id)).state is JobState.ENDED
+    assert (await store.reads.job(TENANT, submitted.job_id)).state is JobState.ENDED
 
 
 async def test_a_run_may_cancel_itself(store: Store) -> None:
@@ -99,10 +99,10 @@ async def test_a_run_may_cancel_itself(store: Store) -> None:
     submitted = await submit(store, job())
     claimed = await worker.claim_one()
     await worker.complete(cancelled(claimed))
-    run = await store.run(TENANT, claimed.run_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
     assert (run.state, run.failure) == (RunState.CANCELLED, FailureClass.CANCELLED)
-    assert (await store.job(TENANT, submitted.job_id)).state is JobState.CANCELLED
-    assert (await store.counts()).dead_letters == 0
+    assert (await store.reads.job(TENANT, submitted.job_id)).state is JobState.CANCELLED
+    assert (await store.reads.counts()).dead_letters == 0
 
 
 async def test_a_retry_waits_again_and_counts_the_attempt(store: Store, time: Time) -> None:
@@ -111,7 +111,7 @@ async def test_a_retry_waits_again_and_counts_the_attempt(store: Store, time: Ti
     claimed = await worker.claim_one()
     time.advance(seconds=2)
     assert await worker.retry(claimed, 60) == Completed()
-    run = await store.run(TENANT, claimed.run_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
     assert (run.state, run.attempt, run.lost, run.fence) == (RunState.RETRYING, 1, 0, 1)
     assert (run.due_at, run.ready_at) == (claimed.due_at, time.now + timedelta(seconds=60))
     assert (run.worker_id, run.started_at, run.finished_at) == (None, None, None)
@@ -119,7 +119,7 @@ async def test_a_retry_waits_again_and_counts_the_attempt(store: Store, time: Ti
     (attempt,) = run.attempts
     assert (attempt.attempt, attempt.fence, attempt.state) == (1, 1, AttemptState.FAILED)
     assert (attempt.started_at, attempt.finished_at) == (claimed.started_at, time.now)
-    assert (await store.job(TENANT, submitted.job_id)).next_run == run.ready_at
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == run.ready_at
     time.advance(seconds=59)
     assert await worker.claim() == []
     time.advance(seconds=1)
@@ -127,13 +127,13 @@ async def test_a_retry_waits_again_and_counts_the_attempt(store: Store, time: Ti
     assert (again.attempt, again.fence, again.due_at) == (2, 2, claimed.due_at)
     assert again.ready_at == time.now
     await worker.succeed(again)
-    ended = await store.run(TENANT, claimed.run_id)
+    ended = await store.reads.run(TENANT, claimed.run_id)
     assert (ended.state, ended.attempt) == (RunState.SUCCEEDED, 2)
     assert [(item.attempt, item.state) for item in ended.attempts] == [
         (1, AttemptState.FAILED),
         (2, AttemptState.SUCCEEDED),
     ]
-    assert (await store.counts()).history == 2
+    assert (await store.reads.counts()).history == 2
 
 
 async def test_a_snooze_spends_nothing(store: Store, time: Time) -> None:
@@ -141,7 +141,7 @@ async def test_a_snooze_spends_nothing(store: Store, time: Time) -> None:
     await submit(store, job())
     claimed = await worker.claim_one()
     assert await worker.snooze(claimed, 5) == Completed()
-    run = await store.run(TENANT, claimed.run_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
     assert (run.state, run.attempt, run.lost, run.fence) == (RunState.PENDING, 0, 0, 1)
     assert (run.due_at, run.ready_at) == (claimed.due_at, time.now + timedelta(seconds=5))
     (attempt,) = run.attempts
@@ -150,7 +150,7 @@ async def test_a_snooze_spends_nothing(store: Store, time: Time) -> None:
     again = await worker.claim_one()
     assert (again.attempt, again.fence) == (1, 2)
     await worker.retry(again)
-    assert (await store.run(TENANT, claimed.run_id)).state is RunState.RETRYING
+    assert (await store.reads.run(TENANT, claimed.run_id)).state is RunState.RETRYING
 
 
 async def test_handing_back_is_as_if_it_had_not_been_claimed(store: Store, time: Time) -> None:
@@ -159,14 +159,14 @@ async def test_handing_back_is_as_if_it_had_not_been_claimed(store: Store, time:
     first, second = await worker.claim()
     time.advance(seconds=3)
     pairs = [(first.run_id, first.fence), (second.run_id, second.fence + 1), (new_id(), 1)]
-    assert await store.hand_back(worker.id, pairs) == 1
-    run = await store.run(TENANT, first.run_id)
+    assert await store.completions.hand_back(worker.id, pairs) == 1
+    run = await store.reads.run(TENANT, first.run_id)
     assert (run.state, run.attempt, run.lost, run.fence) == (RunState.PENDING, 0, 0, 1)
     assert (run.due_at, run.ready_at, run.attempts) == (first.due_at, time.now, ())
-    assert (await store.run(TENANT, second.run_id)).state is RunState.RUNNING
-    assert await store.hand_back(worker.id, [(first.run_id, first.fence)]) == 0
-    assert await store.hand_back(worker.id, []) == 0
-    assert (await store.counts()).history == 0
+    assert (await store.reads.run(TENANT, second.run_id)).state is RunState.RUNNING
+    assert await store.completions.hand_back(worker.id, [(first.run_id, first.fence)]) == 0
+    assert await store.completions.hand_back(worker.id, []) == 0
+    assert (await store.reads.counts()).history == 0
     again = await worker.claim_one()
     assert (again.run_id, again.attempt, again.fence) == (first.run_id, 1, 2)
 
@@ -176,8 +176,8 @@ async def test_handing_back_after_a_retry_keeps_what_was_spent(store: Store) -> 
     await submit(store, job())
     await worker.retry(await worker.claim_one())
     again = await worker.claim_one()
-    await store.hand_back(worker.id, [(again.run_id, again.fence)])
-    run = await store.run(TENANT, again.run_id)
+    await store.completions.hand_back(worker.id, [(again.run_id, again.fence)])
+    run = await store.reads.run(TENANT, again.run_id)
     assert (run.state, run.attempt, run.fence) == (RunState.RETRYING, 1, 2)
 
 
@@ -188,14 +188,14 @@ async def test_a_stale_completion_is_refused(store: Store, what: object) -> None
     worker, other = await hand(store), await hand(store)
     await submit(store, job())
     old = await worker.claim_one()
-    await store.hand_back(worker.id, [(old.run_id, old.fence)])
+    await store.completions.hand_back(worker.id, [(old.run_id, old.fence)])
     assert (await worker.complete(what(old))).refused == {old.run_id}
     new = await worker.claim_one()
-    before = await store.run(TENANT, new.run_id)
+    before = await store.reads.run(TENANT, new.run_id)
     assert (await worker.complete(what(old))).refused == {old.run_id}
     assert (await other.complete(what(new))).refused == {new.run_id}
     assert (await worker.complete(what(msgspec.structs.replace(new, fence=new.fence + 1)))).refused == {new.run_id}
-    assert await store.run(TENANT, new.run_id) == before
+    assert await store.reads.run(TENANT, new.run_id) == before
     assert (await worker.complete(what(new))).refused == frozenset()
     assert (await worker.complete(what(new))).refused == {new.run_id}
     unknown = msgspec.structs.replace(new, run_id=new_id())
@@ -206,7 +206,7 @@ async def test_of_a_mixed_batch_only_the_stale_ones_are_refused(store: Store, ti
     worker = await hand(store)
     await submit(store, *(job() for _ in range(10)))
     runs = await worker.claim()
-    await store.hand_back(worker.id, [(runs[n].run_id, runs[n].fence) for n in (0, 3, 6)])
+    await store.completions.hand_back(worker.id, [(runs[n].run_id, runs[n].fence) for n in (0, 3, 6)])
     done = await worker.complete(
         succeeded(runs[0]),
         succeeded(runs[1]),
@@ -219,7 +219,7 @@ async def test_of_a_mixed_batch_only_the_stale_ones_are_refused(store: Store, ti
         cancelled(runs[8]),
     )
     assert done.refused == {runs[0].run_id, runs[3].run_id, runs[6].run_id}
-    states = [(await store.run(TENANT, run.run_id)).state for run in runs]
+    states = [(await store.reads.run(TENANT, run.run_id)).state for run in runs]
     assert states == [
         RunState.PENDING,
         RunState.SUCCEEDED,
@@ -232,7 +232,7 @@ async def test_of_a_mixed_batch_only_the_stale_ones_are_refused(store: Store, ti
         RunState.CANCELLED,
         RunState.RUNNING,
     ]
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history, counts.dead_letters) == (6, 6, 1)
 
 
@@ -242,7 +242,7 @@ async def test_of_plain_successes_only_the_stale_ones_are_refused(store: Store) 
     runs = await worker.claim()
     await worker.succeed(runs[1])
     assert (await worker.succeed(*runs)).refused == {runs[1].run_id}
-    assert (await store.counts()).history == 4
+    assert (await store.reads.counts()).history == 4
 
 
 async def test_plain_successes_of_a_first_and_of_a_later_claim_end_together(store: Store) -> None:
@@ -257,7 +257,7 @@ async def test_plain_successes_of_a_first_and_of_a_later_claim_end_together(stor
     await submit(store, job())
     third = await worker.claim_one()
     assert await worker.succeed(again, third) == Completed()
-    assert (await store.counts()).runs == 0
+    assert (await store.reads.counts()).runs == 0
 
 
 async def test_a_run_that_stands_in_a_batch_with_two_fences_can_still_be_completed(store: Store) -> None:
@@ -268,7 +268,7 @@ async def test_a_run_that_stands_in_a_batch_with_two_fences_can_still_be_complet
     stale = msgspec.structs.replace(run, fence=run.fence + 1)
     await worker.succeed(stale, run)
     await worker.succeed(run)
-    assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
 
 
 async def test_a_run_that_stands_twice_in_a_batch_ends_once(store: Store) -> None:
@@ -277,7 +277,7 @@ async def test_a_run_that_stands_twice_in_a_batch_ends_once(store: Store) -> Non
     first, second, third = await worker.claim()
     assert await worker.succeed(first, second, first) == Completed()
     assert await worker.complete(failed(third), failed(third)) == Completed()
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history, counts.dead_letters) == (0, 3, 1)
 
 
@@ -286,10 +286,10 @@ async def test_a_cancelled_run_is_not_tried_again(store: Store) -> None:
     await submit(store, *(job() for _ in range(4)))
     runs = await worker.claim()
     for run in runs:
-        await store.cancel_run(TENANT, run.run_id)
+        await store.control.cancel_run(TENANT, run.run_id)
     done = await worker.complete(retried(runs[0], 5), snoozed(runs[1], 5), succeeded(runs[2]), failed(runs[3]))
     assert done == Completed()
-    found = [await store.run(TENANT, run.run_id) for run in runs]
+    found = [await store.reads.run(TENANT, run.run_id) for run in runs]
     assert [run.state for run in found] == [
         RunState.CANCELLED,
         RunState.CANCELLED,
@@ -308,9 +308,9 @@ async def test_a_cancelled_run_that_is_handed_back_ends(store: Store) -> None:
     worker = await hand(store)
     await submit(store, job())
     run = await worker.claim_one()
-    await store.cancel_run(TENANT, run.run_id)
-    assert await store.hand_back(worker.id, [(run.run_id, run.fence)]) == 1
-    found = await store.run(TENANT, run.run_id)
+    await store.control.cancel_run(TENANT, run.run_id)
+    assert await store.completions.hand_back(worker.id, [(run.run_id, run.fence)]) == 1
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.state, found.attempt, found.attempts) == (RunState.CANCELLED, 0, ())
     assert await worker.claim() == []
 
@@ -325,7 +325,7 @@ async def test_a_transition_that_does_not_exist_is_not_written(store: Store) -> 
     waiting = Completion(run.run_id, run.fence, Verdict(Event.CLAIM, timedelta(0)), AttemptState.FAILED)
     with pytest.raises(ImpossibleTransition):
         await worker.complete(waiting)
-    assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.RUNNING
 
 
 async def test_one_poisoned_completion_is_refused_and_the_batch_can_be_split(store: Store) -> None:
@@ -336,7 +336,7 @@ async def test_one_poisoned_completion_is_refused_and_the_batch_can_be_split(sto
     poison = Completion(second.run_id, second.fence, FAIL, AttemptState.FAILED, FailureClass.ERROR, "half \ud800")
     with pytest.raises(StoreRejected):
         await worker.complete(succeeded(first), poison, retried(third))
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history, counts.dead_letters) == (3, 0, 0)
     assert await worker.complete(succeeded(first), retried(third)) == Completed()
     with pytest.raises(StoreRejected):
@@ -365,19 +365,22 @@ async def test_notes_are_remembered_while_it_runs_and_fenced(store: Store) -> No
     worker, other = await hand(store), await hand(store)
     await submit(store, job())
     run = await worker.claim_one()
-    assert await store.note(worker.id, [RunNote(run.run_id, 1, 0.25, "a quarter", b'{"page":3}')]) == Completed()
-    found = await store.run(TENANT, run.run_id)
+    assert (
+        await store.completions.note(worker.id, [RunNote(run.run_id, 1, 0.25, "a quarter", b'{"page":3}')])
+        == Completed()
+    )
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.progress, found.message) == (0.25, "a quarter")
-    assert await store.note(worker.id, [RunNote(run.run_id, 1, progress=0.5)]) == Completed()
-    found = await store.run(TENANT, run.run_id)
+    assert await store.completions.note(worker.id, [RunNote(run.run_id, 1, progress=0.5)]) == Completed()
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.progress, found.message) == (0.5, "a quarter")
-    assert (await store.note(worker.id, [RunNote(run.run_id, 2, 0.75)])).refused == {run.run_id}
-    assert (await store.note(other.id, [RunNote(run.run_id, 1, 0.75)])).refused == {run.run_id}
-    assert await store.note(worker.id, []) == Completed()
+    assert (await store.completions.note(worker.id, [RunNote(run.run_id, 2, 0.75)])).refused == {run.run_id}
+    assert (await store.completions.note(other.id, [RunNote(run.run_id, 1, 0.75)])).refused == {run.run_id}
+    assert await store.completions.note(worker.id, []) == Completed()
     await worker.retry(run)
     again = await worker.claim_one()
     assert again.checkpoint == b'{"page":3}'
-    found = await store.run(TENANT, run.run_id)
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.progress, found.message) == (None, None)
 
 
@@ -386,22 +389,22 @@ async def test_what_is_logged_is_shown_while_it_runs(store: Store, time: Time) -
     await submit(store, job())
     run = await worker.claim_one()
     for lines in (b'{"lines":[1]}', b'{"lines":[1,2]}'):
-        await store.note(worker.id, [RunNote(run.run_id, 1, logs=lines)])
-        assert (await store.run(TENANT, run.run_id)).logs == lines
-    await store.note(worker.id, [RunNote(run.run_id, 1, progress=0.5)])
-    assert (await store.run(TENANT, run.run_id)).logs == lines
-    assert (await store.note(worker.id, [RunNote(run.run_id, 2, logs=b"[]")])).refused == {run.run_id}
+        await store.completions.note(worker.id, [RunNote(run.run_id, 1, logs=lines)])
+        assert (await store.reads.run(TENANT, run.run_id)).logs == lines
+    await store.completions.note(worker.id, [RunNote(run.run_id, 1, progress=0.5)])
+    assert (await store.reads.run(TENANT, run.run_id)).logs == lines
+    assert (await store.completions.note(worker.id, [RunNote(run.run_id, 2, logs=b"[]")])).refused == {run.run_id}
     await worker.retry(run)
-    assert (await store.run(TENANT, run.run_id)).logs is None
+    assert (await store.reads.run(TENANT, run.run_id)).logs is None
     again = await worker.claim_one()
-    assert (await store.run(TENANT, run.run_id)).logs is None
-    await store.note(worker.id, [RunNote(run.run_id, 2, logs=b'{"lines":[3]}')])
+    assert (await store.reads.run(TENANT, run.run_id)).logs is None
+    await store.completions.note(worker.id, [RunNote(run.run_id, 2, logs=b'{"lines":[3]}')])
     time.advance(minutes=2)
-    await store.prune(timedelta(days=30), timedelta(days=30))
-    assert (await store.run(TENANT, run.run_id)).logs == b'{"lines":[3]}'
+    await store.pruning.prune(timedelta(days=30), timedelta(days=30))
+    assert (await store.reads.run(TENANT, run.run_id)).logs == b'{"lines":[3]}'
     await worker.succeed(again)
-    await store.prune(timedelta(days=30), timedelta(days=30))
-    assert (await store.run(TENANT, run.run_id)).logs is None
+    await store.pruning.prune(timedelta(days=30), timedelta(days=30))
+    assert (await store.reads.run(TENANT, run.run_id)).logs is None
 
 
 async def test_one_run_completed_at_once_from_two_sides_ends_once(store: Store, other: Store) -> None:
@@ -410,12 +413,12 @@ async def test_one_run_completed_at_once_from_two_sides_ends_once(store: Store, 
     runs = await worker.claim()
     done = await asyncio.gather(
         *(
-            (store, other)[turn % 2].complete(worker.id, [succeeded(run), retried(runs[-1 - place], 60)])
+            (store, other)[turn % 2].completions.complete(worker.id, [succeeded(run), retried(runs[-1 - place], 60)])
             for place, run in enumerate(runs[:15])
             for turn in range(2)
         )
     )
     assert sum(len(answer.refused) for answer in done) == 30
     assert sum(30 - len(answer.refused) for answer in done) == 30 * 30 - 30
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history) == (15, 30)

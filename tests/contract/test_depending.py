@@ -30,12 +30,12 @@ def child(*parents: UUID, rule: Rule = ALL_GOOD, schedule: Once = NOW, **given: 
 
 
 async def settle(store: Store) -> None:
-    while await store.settle(100):
+    while await store.graphs.settle(100):
         pass
 
 
 async def state(store: Store, job_id: UUID) -> RunState:
-    (run,) = await store.runs_of_job(TENANT, job_id)
+    (run,) = await store.reads.runs_of_job(TENANT, job_id)
     return run.state
 
 
@@ -52,10 +52,10 @@ async def test_a_child_waits_for_its_parent_and_runs_when_it_succeeded(store: St
     await settle(store)
     freed = await worker.claim_one()
     assert (freed.job_id, freed.ready_at) == (dependent.job_id, time.now)
-    (seen,) = await store.held_parents(worker.id, freed.run_id)
+    (seen,) = await store.graphs.held_parents(worker.id, freed.run_id)
     assert (seen.job_id, seen.run_id, seen.state, seen.value) == (parent.job_id, run.run_id, RunState.SUCCEEDED, 42)
-    assert await store.parents(TENANT, freed.run_id) == [seen]
-    assert await store.settle(10) == 0
+    assert await store.graphs.parents(TENANT, freed.run_id) == [seen]
+    assert await store.graphs.settle(10) == 0
 
 
 ENDS = [
@@ -85,19 +85,19 @@ async def test_every_end_of_a_parent_is_handed_on(store: Store, time: Time, end:
     runs = end == "succeeded" or rule is ANY_END
     assert await state(store, dependent.job_id) is (RunState.PENDING if runs else RunState.CANCELLED)
     if not runs:
-        (run,) = await store.runs_of_job(TENANT, dependent.job_id)
+        (run,) = await store.reads.runs_of_job(TENANT, dependent.job_id)
         assert run.error is not None and show("job", parent.job_id) in run.error
 
 
 async def end_parent(store: Store, time: Time, worker: Hand, job_id: UUID, end: str) -> None:
     if end == "cancelled while waiting":
-        await store.cancel_job(TENANT, job_id)
+        await store.control.cancel_job(TENANT, job_id)
         return
     if end == "cancelled before it was due":
-        await store.cancel_job(TENANT, job_id)
+        await store.control.cancel_job(TENANT, job_id)
         return
     if end == "deleted":
-        await store.delete_job(TENANT, job_id)
+        await store.replay.delete_job(TENANT, job_id)
         return
     run = await worker.claim_one()
     match end:
@@ -111,7 +111,7 @@ async def end_parent(store: Store, time: Time, worker: Hand, job_id: UUID, end: 
             time.advance(seconds=30)
             assert await reap(store) == 1
         case "lost":
-            await store.leave(worker.id)
+            await store.leases.leave(worker.id)
             assert await reap(store) == 1
         case "skipped":
             from duetime.model.completion import complete
@@ -125,7 +125,7 @@ async def test_a_retry_is_no_end(store: Store, time: Time) -> None:
     parent = await submit(store, job())
     dependent = await submit(store, child(parent.job_id, rule=ANY_END))
     await worker.retry(await worker.claim_one(), 60)
-    assert await store.settle(10) == 0
+    assert await store.graphs.settle(10) == 0
     assert await state(store, dependent.job_id) is RunState.BLOCKED
     time.advance(seconds=60)
     await worker.succeed(await worker.claim_one())
@@ -212,7 +212,7 @@ async def test_a_parent_that_is_replaced_is_still_waited_for(store: Store) -> No
     dependent = await submit(store, child(parent.job_id))
     again = await submit(store, job(key="k", args=b'{"to": 1}'))
     assert (again.job_id, again.created) == (parent.job_id, False)
-    assert await store.settle(10) == 0
+    assert await store.graphs.settle(10) == 0
     await worker.succeed(await worker.claim_one())
     await settle(store)
     assert (await worker.claim_one()).job_id == dependent.job_id
@@ -240,10 +240,10 @@ async def test_a_stored_job_is_not_made_to_wait_under_its_key(store: Store, sche
     with pytest.raises(InvalidInput, match="is stored already") as refused:
         await submit(store, child(parent.job_id, key="k", args=b'{"n": 2}'))
     assert refused.value.field == "depends_on"
-    found = await store.job(TENANT, stored.job_id)
+    found = await store.reads.job(TENANT, stored.job_id)
     assert (found.args, found.next_run, found.version) == (b'{"n": 1}', stored.next_run, 1)
     assert await (await hand(store)).claim() == []
-    await store.cancel_job(TENANT, stored.job_id)
+    await store.control.cancel_job(TENANT, stored.job_id)
     dependent = await submit(store, child(parent.job_id, key="k", args=b'{"n": 2}'))
     assert dependent.created and await state(store, dependent.job_id) is RunState.BLOCKED
 
@@ -272,7 +272,7 @@ async def test_a_job_that_others_wait_for_does_not_become_one_that_repeats(
         await submit(store, job(Every(HOUR), key="k"))
     if delay == HOUR:
         with pytest.raises(Conflict, match="wait for"):
-            await store.edit_job(TENANT, parent.job_id, Changes(schedule=Every(HOUR)))
+            await store.control.edit_job(TENANT, parent.job_id, Changes(schedule=Every(HOUR)))
     time.advance(hours=1)
     await fire(store)
     worker = await hand(store)
@@ -286,21 +286,21 @@ async def test_a_job_that_others_wait_for_does_not_become_one_that_repeats(
 async def test_a_job_whose_children_are_over_may_become_one_that_repeats(store: Store) -> None:
     parent = await submit(store, job(Once(delay=HOUR)))
     dependent = await submit(store, child(parent.job_id))
-    await store.cancel_job(TENANT, dependent.job_id)
-    assert (await store.edit_job(TENANT, parent.job_id, Changes(schedule=Every(HOUR)))).version == 2
+    await store.control.cancel_job(TENANT, dependent.job_id)
+    assert (await store.control.edit_job(TENANT, parent.job_id, Changes(schedule=Every(HOUR)))).version == 2
 
 
 async def test_what_cannot_be_waited_for_is_refused(store: Store) -> None:
     recurring = await submit(store, job(Every(HOUR)))
-    foreign = await store.submit(STRANGER, [job(tenant_id=STRANGER)])
+    foreign = await store.intake.submit(STRANGER, [job(tenant_id=STRANGER)])
     deleted = await submit(store, job())
-    await store.delete_job(TENANT, deleted.job_id)
+    await store.replay.delete_job(TENANT, deleted.job_id)
     for parent in (recurring.job_id, foreign[0].job_id, deleted.job_id, new_id()):
-        before = await store.counts()
+        before = await store.reads.counts()
         with pytest.raises(InvalidInput) as refused:
             await submit(store, child(parent))
         assert refused.value.field == "depends_on"
-        assert await store.counts() == before
+        assert await store.reads.counts() == before
 
 
 async def test_children_that_come_while_their_parents_end_never_park(store: Store, other: Store) -> None:
@@ -329,7 +329,7 @@ async def test_any_number_of_settlers_hand_on_once(store: Store, other: Store) -
 
     async def settle_small(one: Store) -> None:
         for _ in range(40):
-            await one.settle(3)
+            await one.graphs.settle(3)
 
     await asyncio.gather(settle_small(store), settle_small(other), settle_small(store))
     assert {run.job_id for run in await worker.claim()} == set(children)
@@ -342,7 +342,7 @@ async def test_a_replay_does_not_count_twice(store: Store) -> None:
     claimed = {run.job_id: run for run in await worker.claim()}
     await worker.fail(claimed[one])
     await settle(store)
-    await store.retry_run(TENANT, claimed[one].run_id, b"n")
+    await store.replay.retry_run(TENANT, claimed[one].run_id, b"n")
     await worker.succeed(await worker.claim_one())
     await settle(store)
     assert await state(store, dependent.job_id) is RunState.BLOCKED

@@ -28,7 +28,7 @@ async def test_what_ended_lately_is_counted_by_how_it_ended(store: Store, time: 
     time.advance(seconds=61)
     await worker.succeed(fourth)
     await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
-    found = await store.recent(TENANT, WINDOW, STEP)
+    found = await store.figures.recent(TENANT, WINDOW, STEP)
     assert (found.since, found.until) == (time.now - WINDOW, time.now)
     assert [step.at for step in found.steps] == [time.now - MINUTE * back for back in (5, 4, 3, 2, 1)]
     sums = {
@@ -48,7 +48,7 @@ async def test_percentiles_of_the_lag(store: Store, time: Time) -> None:
         await submit(store, job())
         time.advance(seconds=1)
     await worker.succeed(*await worker.claim())
-    found = await store.recent(TENANT, WINDOW, STEP)
+    found = await store.figures.recent(TENANT, WINDOW, STEP)
     assert found.lag is not None
     assert (found.lag.p50, found.lag.p95, found.lag.most) == tuple(timedelta(seconds=n) for n in (10, 19, 20))
 
@@ -58,7 +58,7 @@ async def test_lost_attempts_are_seen(store: Store, time: Time) -> None:
     await (await hand(store)).claim_one()
     time.advance(seconds=31)
     await reap(store)
-    found = await store.recent(TENANT, WINDOW, STEP)
+    found = await store.figures.recent(TENANT, WINDOW, STEP)
     assert (sum(step.lost for step in found.steps), sum(step.retried for step in found.steps)) == (1, 0)
 
 
@@ -67,7 +67,7 @@ async def test_what_is_older_than_the_window_is_left_out(store: Store, time: Tim
     await submit(store, job())
     await worker.succeed(await worker.claim_one())
     time.advance(minutes=6)
-    found = await store.recent(TENANT, WINDOW, STEP)
+    found = await store.figures.recent(TENANT, WINDOW, STEP)
     assert (sum(step.succeeded for step in found.steps), found.lag, found.failing) == (0, None, ())
 
 
@@ -79,7 +79,7 @@ async def test_midnight_hides_nothing(store: Store, time: Time) -> None:
     await worker.succeed(first)
     time.advance(minutes=4)
     await worker.succeed(second)
-    found = await store.recent(TENANT, WINDOW, STEP)
+    found = await store.figures.recent(TENANT, WINDOW, STEP)
     assert sum(step.succeeded for step in found.steps) == 2
 
 
@@ -91,13 +91,13 @@ async def test_how_things_stand(store: Store, time: Time, monkeypatch: pytest.Mo
     mine = [run for run in runs if run.job_id]
     await worker.fail(mine[0])
     time.advance(seconds=5)
-    found = await store.standing(TENANT)
+    found = await store.figures.standing(TENANT)
     assert (found.jobs, found.dead_letters) == (Count(2), Count(1))
     assert found.running.value in (1, 2)
     assert [(each.task, each.queue) for each in found.waiting] == [("greet", "default")]
     assert found.waiting[0].since == time.now - timedelta(seconds=5)
     monkeypatch.setattr("duetime.store.shared.figures.CAP", 1)
-    assert (await store.standing(TENANT)).jobs.kind in ("estimate", "at_least")
+    assert (await store.figures.standing(TENANT)).jobs.kind in ("estimate", "at_least")
 
 
 async def test_what_is_to_come(store: Store, time: Time) -> None:
@@ -111,8 +111,8 @@ async def test_what_is_to_come(store: Store, time: Time) -> None:
     )
     await submit(store, job(Every(MINUTE), tenant_id=STRANGER), tenant_id=STRANGER)
     paused = await submit(store, job(Every(MINUTE)))
-    await store.pause_job(TENANT, paused.job_id)
-    found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
+    await store.control.pause_job(TENANT, paused.job_id)
+    found = forecast(await store.figures.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
     mail = {(number, "mail"): 1 for number in (10, 20, 30, 40, 50)}
     assert found.exact
     assert found.counts == {**mail, (30, "default"): 1, (5, "default"): 1, (0, "soon"): 1}
@@ -122,7 +122,7 @@ async def test_what_is_to_come(store: Store, time: Time) -> None:
 async def test_a_window_ahead_counts_jobs_whose_next_fire_lies_before_it(store: Store, time: Time) -> None:
     await submit(store, job(Every(timedelta(minutes=10)), queue="mail"), job(Cron("*/5 * * * *")))
     start = time.now + HOUR
-    found = forecast(await store.ahead(TENANT, start, HOUR, 2), start, HOUR, 2)
+    found = forecast(await store.figures.ahead(TENANT, start, HOUR, 2), start, HOUR, 2)
     assert (found.counts, found.exact) == ({(n, q): c for n in (0, 1) for q, c in (("mail", 6), ("default", 12))}, True)
 
 
@@ -144,7 +144,7 @@ async def test_a_run_that_is_tried_again_is_not_one_to_come(store: Store, time: 
 
 async def _hour(store: Store, time: Time) -> dict[tuple[int, str], int]:
     start = time.now.replace(second=0)
-    return forecast(await store.ahead(TENANT, start, MINUTE, 61), start, MINUTE, 61).counts
+    return forecast(await store.figures.ahead(TENANT, start, MINUTE, 61), start, MINUTE, 61).counts
 
 
 async def test_a_herd_is_estimated_where_it_cannot_be_walked(
@@ -153,7 +153,7 @@ async def test_a_herd_is_estimated_where_it_cannot_be_walked(
     monkeypatch.setattr("duetime.store.shared.figures.LOOKED_AT", 100)
     monkeypatch.setattr(figure_rows, "SAMPLED", 400)
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
-    found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
+    found = forecast(await store.figures.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
     assert (found.counts, found.exact) == ({(30, "default"): 1000}, False)
     assert "of 1,000 jobs was read" in found.notes[0]
 
@@ -166,20 +166,20 @@ async def test_an_estimate_is_made_from_the_tenants_own_rows(
     monkeypatch.setattr(figure_rows, "SAMPLED", 50)
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     await submit(store, job(Once(delay=timedelta(minutes=30)), tenant_id=STRANGER), tenant_id=STRANGER)
-    seen = await store.ahead(STRANGER, time.now, MINUTE, 60)
+    seen = await store.figures.ahead(STRANGER, time.now, MINUTE, 60)
     found = forecast(seen, time.now, MINUTE, 60)
     assert (found.counts, found.exact, seen.there) == ({(30, "default"): 1}, True, 1)
 
 
 async def test_the_last_runs_of_many_jobs(store: Store, time: Time) -> None:
     worker = await hand(store)
-    one, other = (await store.submit(TENANT, [job(), job()]))[-2:]
+    one, other = (await store.intake.submit(TENANT, [job(), job()]))[-2:]
     runs = {run.job_id: run for run in await worker.claim()}
     time.advance(seconds=3)
     await worker.succeed(runs[one.job_id])
     await worker.fail(runs[other.job_id])
     stranger = await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
-    found = await store.recent_runs(TENANT, [one.job_id, other.job_id, stranger.job_id], 5)
+    found = await store.figures.recent_runs(TENANT, [one.job_id, other.job_id, stranger.job_id], 5)
     assert {job_id: [run.state for run in ends] for job_id, ends in found.items()} == {
         one.job_id: [RunState.SUCCEEDED],
         other.job_id: [RunState.FAILED],
@@ -187,4 +187,4 @@ async def test_the_last_runs_of_many_jobs(store: Store, time: Time) -> None:
     }
     (end,) = found[one.job_id]
     assert end.started_at is not None and end.finished_at - end.started_at == timedelta(seconds=3)
-    assert await store.recent_runs(STRANGER, [one.job_id], 5) == {one.job_id: []}
+    assert await store.figures.recent_runs(STRANGER, [one.job_id], 5) == {one.job_id: []}

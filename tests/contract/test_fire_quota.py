@@ -32,7 +32,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 async def test_a_full_tenant_gets_no_more_runs_of_recurring_jobs(store: Store, time: Time, watch: Watch) -> None:
-    await store.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=MOST)))
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=MOST)))
     bounded = FireQuota(store).as_store
     recurring = await submit(store, job(Every(timedelta(minutes=1))))
     once = await submit(store, job(Once(delay=timedelta(minutes=20))))
@@ -40,32 +40,32 @@ async def test_a_full_tenant_gets_no_more_runs_of_recurring_jobs(store: Store, t
     for _ in range(20):
         time.advance(minutes=1)
         await fire(bounded)
-    runs = await store.runs_of_job(TENANT, recurring.job_id)
+    runs = await store.reads.runs_of_job(TENANT, recurring.job_id)
     waiting = [run for run in runs if run.state is RunState.PENDING]
     skipped = [run for run in runs if run.state is RunState.SKIPPED]
     assert MOST - 2 <= len(waiting) <= MOST
     assert len(waiting) + len(skipped) >= 19
     assert skipped[0].error == "quota: the tenant is at its limit of stored jobs"
-    assert len(await store.runs_of_job(TENANT, once.job_id)) == 1, "it was stored before"
-    assert len(await store.runs_of_job(STRANGER, other.job_id)) >= 19, "others are not concerned"
+    assert len(await store.reads.runs_of_job(TENANT, once.job_id)) == 1, "it was stored before"
+    assert len(await store.reads.runs_of_job(STRANGER, other.job_id)) >= 19, "others are not concerned"
 
     worker = await hand(store, timedelta(days=1))
     await worker.succeed(*await worker.claim(100))
     watch.now += 60
     time.advance(minutes=1)
     await fire(bounded)
-    (newest, *_) = await store.runs_of_job(TENANT, recurring.job_id)
+    (newest, *_) = await store.reads.runs_of_job(TENANT, recurring.job_id)
     assert newest.state is RunState.PENDING, "it has room again"
 
 
 async def test_the_last_run_of_a_job_is_made(store: Store, time: Time, watch: Watch) -> None:
     """It ends its job, so it takes no more room than that."""
-    await store.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=0)))
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=0)))
     bounded = FireQuota(store).as_store
     first = await submit(store, job(Every(timedelta(minutes=1))))
     last = await submit(store, job(Every(timedelta(minutes=1)), options=b'{"max_runs":2}'))
     for _ in range(4):
         time.advance(minutes=1)
         await fire(bounded)
-    assert RunState.SKIPPED in {run.state for run in await store.runs_of_job(TENANT, first.job_id)}
-    assert RunState.PENDING in {run.state for run in await store.runs_of_job(TENANT, last.job_id)}
+    assert RunState.SKIPPED in {run.state for run in await store.reads.runs_of_job(TENANT, first.job_id)}
+    assert RunState.PENDING in {run.state for run in await store.reads.runs_of_job(TENANT, last.job_id)}

@@ -20,28 +20,28 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 async def acme(store: Store) -> int:
     """A tenant that may fire ten times a second."""
-    return (await store.create_tenant(NewTenant("acme", limits=TenantLimits(fires_per_second=10.0)))).id
+    return (await store.tenants.create_tenant(NewTenant("acme", limits=TenantLimits(fires_per_second=10.0)))).id
 
 
 async def _due(store: Store, time: Time, tenant_id: int, count: int) -> list[UUID]:
     """So many one-offs that are due one after the other, and have been for a while."""
     jobs = [job(Once(delay=MINUTE + place * timedelta(milliseconds=1)), tenant_id=tenant_id) for place in range(count)]
-    await store.submit(tenant_id, jobs)
+    await store.intake.submit(tenant_id, jobs)
     time.advance(minutes=2)
     return [each.id for each in jobs]
 
 
 async def _fired(store: Store, tenant_id: int, jobs: Sequence[UUID]) -> int:
-    return sum([len(await store.runs_of_job(tenant_id, each)) for each in jobs])
+    return sum([len(await store.reads.runs_of_job(tenant_id, each)) for each in jobs])
 
 
 async def test_a_rate_is_read_back_and_new_tenants_have_one(store: Store, acme: int) -> None:
-    assert (await store.tenant_by_id(acme)).limits.fires_per_second == 10.0
-    assert (await store.create_tenant(NewTenant("new"))).limits == DEFAULT_LIMITS
+    assert (await store.tenants.tenant_by_id(acme)).limits.fires_per_second == 10.0
+    assert (await store.tenants.create_tenant(NewTenant("new"))).limits == DEFAULT_LIMITS
     assert DEFAULT_LIMITS.fires_per_second is not None
-    changed = await store.update_tenant(acme, TenantChange(limits=TenantLimits(fires_per_second=0.5)))
+    changed = await store.tenants.update_tenant(acme, TenantChange(limits=TenantLimits(fires_per_second=0.5)))
     assert changed.limits.fires_per_second == 0.5
-    assert (await store.tenant_by_id(TENANT)).limits.fires_per_second is None
+    assert (await store.tenants.tenant_by_id(TENANT)).limits.fires_per_second is None
 
 
 async def test_fires_above_the_rate_come_later_and_in_order(store: Store, time: Time, acme: int) -> None:
@@ -56,7 +56,7 @@ async def test_fires_above_the_rate_come_later_and_in_order(store: Store, time: 
     time.advance(seconds=60)
     assert (await fire(store)).fired == 10, "no more than for a second is saved up"
     assert await _fired(store, acme, jobs) == 25
-    assert (await store.runs_of_job(acme, jobs[-1]))[0].due_at < time.now - timedelta(seconds=60)
+    assert (await store.reads.runs_of_job(acme, jobs[-1]))[0].due_at < time.now - timedelta(seconds=60)
 
 
 async def test_the_others_do_not_wait(store: Store, time: Time, acme: int) -> None:
@@ -102,7 +102,7 @@ async def test_every_fire_comes_once_however_many_nodes_fire(store: Store, other
 
 
 async def test_a_rate_below_one_a_second_lets_one_through(store: Store, time: Time, acme: int) -> None:
-    await store.update_tenant(acme, TenantChange(limits=TenantLimits(fires_per_second=0.5)))
+    await store.tenants.update_tenant(acme, TenantChange(limits=TenantLimits(fires_per_second=0.5)))
     await _due(store, time, acme, 3)
     assert (await fire(store)).fired == 1
     time.advance(seconds=1)
@@ -114,7 +114,7 @@ async def test_a_rate_below_one_a_second_lets_one_through(store: Store, time: Ti
 async def test_without_a_rate_the_backlog_fires(store: Store, time: Time, acme: int) -> None:
     jobs = await _due(store, time, acme, 25)
     await fire(store)
-    await store.update_tenant(acme, TenantChange(limits=NO_LIMITS))
+    await store.tenants.update_tenant(acme, TenantChange(limits=NO_LIMITS))
     assert (await fire(store)).fired == 15
     assert await _fired(store, acme, jobs) == 25
 
@@ -147,10 +147,10 @@ async def test_a_clock_that_is_put_back_stops_no_tenant(store: Store, time: Time
 
 async def test_repeating_jobs_above_the_rate_fire_in_turn(store: Store, time: Time, acme: int) -> None:
     jobs = [job(Every(timedelta(seconds=1)), tenant_id=acme) for _ in range(30)]
-    await store.submit(acme, jobs)
+    await store.intake.submit(acme, jobs)
     for _ in range(12):
         time.advance(seconds=0.5)
         await fire(store)
-    counts = [(await store.job(acme, each.id)).made for each in jobs]
+    counts = [(await store.reads.job(acme, each.id)).made for each in jobs]
     assert all(counts), "each has had its turn"
     assert 50 <= sum(counts) <= 70

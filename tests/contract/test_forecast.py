@@ -69,10 +69,12 @@ class Window(NamedTuple):
 async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int) -> None:
     random = Random(seed)
     time.advance(seconds=random.randrange(int(6.5 * 86_400)))
-    await store.set_calendar(TENANT, "off", [(START + DAY * n).date() for n in range(10) if random.random() < 0.4])
+    await store.calendars.set_calendar(
+        TENANT, "off", [(START + DAY * n).date() for n in range(10) if random.random() < 0.4]
+    )
     worker = await hand(store, DAY * 30)
     jobs = {f"q{number}": _job(random, f"q{number}", time.now) for number in range(JOBS)}
-    answers = await store.submit(TENANT, list(jobs.values()))
+    answers = await store.intake.submit(TENANT, list(jobs.values()))
     queues = {answer.job_id: queue for answer, queue in zip(answers, jobs, strict=True)}
     stored = [answer.job_id for answer in answers if answer.next_run is not None and answer.run_id is None]
     strangers = [job(Every(40 * MINUTE), tenant_id=STRANGER, queue=queue) for queue in jobs]
@@ -82,7 +84,7 @@ async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int) -
 
     now, before = time.now, await _runs(store, queues)
     windows = [_window(random, now) for _ in range(WINDOWS)]
-    found = [forecast(await store.ahead(TENANT, *window), *window) for window in windows]
+    found = [forecast(await store.figures.ahead(TENANT, *window), *window) for window in windows]
     listed = [await _listed(store, window) for window in windows]
 
     await _run_until(store, time, worker, now + HORIZON)
@@ -168,14 +170,16 @@ async def _live_through(store: Store, time: Time, worker: Hand, random: Random, 
             time.advance(seconds=random.choice((5, 500, 9000)))  # no scanner runs
         for job_id in random.sample(ids, k=min(3, len(ids))):
             with suppress(Conflict, NotFound):  # it is over
-                waiting = [run for run in await store.runs_of_job(TENANT, job_id) if run.state is RunState.PENDING]
+                waiting = [
+                    run for run in await store.reads.runs_of_job(TENANT, job_id) if run.state is RunState.PENDING
+                ]
                 if waiting and random.random() < 0.5:
-                    await store.cancel_run(TENANT, waiting[0].id)  # then those before it are owed
-                await store.pause_job(TENANT, job_id)
+                    await store.control.cancel_run(TENANT, waiting[0].id)  # then those before it are owed
+                await store.control.pause_job(TENANT, job_id)
                 if random.random() < 0.5:
-                    await store.resume_job(TENANT, job_id)
+                    await store.control.resume_job(TENANT, job_id)
                 if random.random() < 0.3:
-                    await store.trigger_job(TENANT, job_id, b"n")
+                    await store.control.trigger_job(TENANT, job_id, b"n")
     await _finish(store, worker)
 
 
@@ -183,7 +187,7 @@ async def _run_until(store: Store, time: Time, worker: Hand, end: datetime) -> N
     """A scanner that is never late, and runs that end at once."""
     while True:
         scan = await fire(store)
-        await store.unblock(1000)
+        await store.firing.unblock(1000)
         await _finish(store, worker)
         if scan.next_in is None or time.now + scan.next_in >= end:
             break
@@ -197,14 +201,14 @@ async def _run_until(store: Store, time: Time, worker: Hand, end: datetime) -> N
 async def _finish(store: Store, worker: Hand) -> None:
     while runs := await worker.claim():
         await worker.succeed(*runs)
-        await store.unblock(1000)
+        await store.firing.unblock(1000)
 
 
 async def _runs(store: Store, queues: dict[UUID, str]) -> dict[UUID, tuple[str, datetime]]:
     found: dict[UUID, tuple[str, datetime]] = {}
     before = None
     while True:
-        page = await store.list_runs(TENANT, RunFilter(), before, 1000)
+        page = await store.lists.list_runs(TENANT, RunFilter(), before, 1000)
         found |= {run.id: (queues[run.job_id], run.due_at) for run in page.items if run.state not in NO_RUN}
         before = page.next
         if before is None:
@@ -216,7 +220,7 @@ async def _listed(store: Store, window: Window) -> set[UUID]:
     found: set[UUID] = set()
     before: UUID | None = None
     while True:
-        page = await store.ahead_page(TENANT, window.start, window.end, before, 7)
+        page = await store.figures.ahead_page(TENANT, window.start, window.end, before, 7)
         found |= {each.job_id for each in page.jobs if runs_of(each, page.now, window.start, window.end)}
         found |= page.made.keys()
         before = page.horizon

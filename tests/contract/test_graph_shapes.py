@@ -23,25 +23,25 @@ async def test_graphs_end_as_the_reference_says(store: Store, seed: int) -> None
     for _ in range(10):
         planned = generate(random, random.randint(1, SMALL))
         graph = as_graph(planned)
-        await store.submit_graph(TENANT, graph)
+        await store.graphs.submit_graph(TENANT, graph)
         outcomes = [item.outcome for item in planned]
         await drive(store, worker, graph, outcomes, random)
-        found, expected = await store.graph(TENANT, graph.id), evaluate(planned)
+        found, expected = await store.graphs.graph(TENANT, graph.id), evaluate(planned)
         assert ends(found) == expected
         assert found.item.status is status_of(expected)
         if found.item.status is GraphStatus.SUCCEEDED:
             continue
         again = rerun_places(expected, found.edges)
-        await store.rerun_graph(TENANT, graph.id, b"again")
+        await store.graphs.rerun_graph(TENANT, graph.id, b"again")
         ran = await drive(store, worker, graph, [RunState.SUCCEEDED] * len(planned), random)
         assert ran == len(again)
-        assert ends(await store.graph(TENANT, graph.id)) == [RunState.SUCCEEDED] * len(planned)
+        assert ends(await store.graphs.graph(TENANT, graph.id)) == [RunState.SUCCEEDED] * len(planned)
 
 
 async def test_a_graph_of_a_thousand_nodes(store: Store) -> None:
     random = Random(1000)
     planned = generate(random, 1000)
     graph = as_graph(planned)
-    await store.submit_graph(TENANT, graph)
+    await store.graphs.submit_graph(TENANT, graph)
     await drive(store, await hand(store, DAY), graph, [item.outcome for item in planned], random)
-    assert ends(await store.graph(TENANT, graph.id)) == evaluate(planned)
+    assert ends(await store.graphs.graph(TENANT, graph.id)) == evaluate(planned)

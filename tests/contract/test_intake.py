@@ -20,13 +20,13 @@ async def test_a_job_for_now_goes_straight_to_its_run(store: Store, time: Time) 
     assert submitted.next_run == time.now
     assert submitted.note is None
     assert submitted.run_id is not None
-    run = await store.run(TENANT, submitted.run_id)
+    run = await store.reads.run(TENANT, submitted.run_id)
     assert run.state is RunState.PENDING
     assert (run.job_id, run.args, run.due_at, run.ready_at) == (submitted.job_id, b'{"to":"you"}', time.now, time.now)
     assert (run.attempt, run.lost, run.fence) == (0, 0, 0)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs) == (0, 1)
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.timeout_ms, found.next_run) == (JobState.ACTIVE, 1500, time.now)
 
 
@@ -37,21 +37,21 @@ async def test_a_job_due_within_the_look_ahead_goes_straight_to_its_run(store: S
     by_time = await submit(store, job(Once(at=time.now + later)))
     for submitted in (by_delay, by_time):
         assert submitted.run_id is not None
-        run = await store.run(TENANT, submitted.run_id)
+        run = await store.reads.run(TENANT, submitted.run_id)
         assert run.due_at == run.ready_at == submitted.next_run == time.now + later
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 async def test_a_job_due_later_waits_in_its_own_home(store: Store, time: Time) -> None:
     at = time.now + timedelta(seconds=15, microseconds=1)
     submitted = await submit(store, job(Once(at=at), task="count", queue="slow", tier=Tier.LOW))
     assert (submitted.next_run, submitted.run_id) == (at, None)
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.task, found.queue, found.tier) == ("count", "slow", Tier.LOW)
     assert (found.schedule, found.next_run, found.state, found.version) == (Once(at=at), at, JobState.ACTIVE, 1)
     assert found.created_at == time.now
-    assert await store.runs_of_job(TENANT, submitted.job_id) == []
-    counts = await store.counts()
+    assert await store.reads.runs_of_job(TENANT, submitted.job_id) == []
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs) == (1, 0)
 
 
@@ -65,7 +65,7 @@ async def test_a_time_in_the_past_runs_now_and_says_so(store: Store, time: Time)
     assert submitted.next_run == time.now
     assert submitted.note == "run_at lies 1h30m in the past: it runs now"
     assert submitted.run_id is not None
-    assert (await store.run(TENANT, submitted.run_id)).due_at == time.now
+    assert (await store.reads.run(TENANT, submitted.run_id)).due_at == time.now
 
 
 async def test_nothing_is_claimed_before_it_is_due(store: Store, time: Time) -> None:
@@ -81,14 +81,14 @@ async def test_a_recurring_job_keeps_its_cursor_and_no_run(store: Store, time: T
     submitted = await submit(store, job(make_cron("30 9 * * *", "Europe/Berlin")))
     assert submitted.next_run == time.now.replace(hour=8, minute=30) + timedelta(days=1)
     assert submitted.run_id is None
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.next_run, found.state) == (submitted.next_run, JobState.ACTIVE)
 
 
 async def test_an_interval_is_anchored_when_it_is_stored(store: Store, time: Time) -> None:
     submitted = await submit(store, job(Every(timedelta(minutes=1))))
     assert submitted.next_run == time.now + timedelta(minutes=1)
-    assert (await store.job(TENANT, submitted.job_id)).schedule == Every(timedelta(minutes=1), time.now, first=1)
+    assert (await store.reads.job(TENANT, submitted.job_id)).schedule == Every(timedelta(minutes=1), time.now, first=1)
     at = time.now + timedelta(hours=1)
     assert (await submit(store, job(Every(timedelta(minutes=1), at)))).next_run == at
 
@@ -101,10 +101,10 @@ async def test_answers_come_in_the_order_of_the_jobs(store: Store, time: Time) -
         job(key="k"),
         job(Once(at=time.now)),
     ]
-    answers = await store.submit(TENANT, jobs)
+    answers = await store.intake.submit(TENANT, jobs)
     assert [answer.job_id for answer in answers] == [item.id for item in jobs]
     assert [answer.run_id is not None for answer in answers] == [False, True, False, True, True]
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs) == (2, 3)
 
 
@@ -113,11 +113,11 @@ async def test_a_batch_with_a_bad_row_stores_nothing(store: Store, fault: str) -
     good = [job(), job(Once(delay=timedelta(hours=1))), job(Every(timedelta(minutes=1))), job(key="k")]
     bad = job(timeout_ms=2**70) if fault == "a number that does not fit" else good[0]
     with pytest.raises(StoreRejected):
-        await store.submit(TENANT, [*good, bad])
-    counts = await store.counts()
+        await store.intake.submit(TENANT, [*good, bad])
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs) == (0, 0)
     # Neither its lanes nor its keys stand in the way of the rest.
-    answers = await store.submit(TENANT, good)
+    answers = await store.intake.submit(TENANT, good)
     assert all(answer.created for answer in answers)
     worker = await hand(store)
     assert len(await worker.claim()) == 2
@@ -125,8 +125,8 @@ async def test_a_batch_with_a_bad_row_stores_nothing(store: Store, fault: str) -
 
 async def test_a_poisoned_row_is_refused_among_jobs_for_now(store: Store) -> None:
     with pytest.raises(StoreRejected):
-        await store.submit(TENANT, [job(), job(timeout_ms=2**70)])
-    assert (await store.counts()).runs == 0
+        await store.intake.submit(TENANT, [job(), job(timeout_ms=2**70)])
+    assert (await store.reads.counts()).runs == 0
 
 
 async def test_big_and_odd_arguments_come_back_as_they_went_in(store: Store) -> None:
@@ -137,16 +137,16 @@ async def test_big_and_odd_arguments_come_back_as_they_went_in(store: Store) -> 
     assert (claimed.args, claimed.options) == (args, b'{"name":"\xc3\xa4"}')
     await worker.succeed(claimed, result=args)
     assert submitted.run_id is not None
-    run = await store.run(TENANT, submitted.run_id)
+    run = await store.reads.run(TENANT, submitted.run_id)
     assert (run.args, run.result) == (args, args)
 
 
 async def test_lanes_are_made_once_and_keep_their_ids(store: Store, other: Store) -> None:
     await submit(store, job(), job(tier=Tier.HIGH), job(queue="slow"), job(task="count"))
-    first = await store.lanes()
+    first = await store.claims.lanes()
     assert len(first) == 4
     await submit(other, job(), job(tier=Tier.HIGH), job(task="other"))
-    lanes = await store.lanes()
+    lanes = await store.claims.lanes()
     assert lanes[:4] == first
     assert [lane.id for lane in lanes] == sorted(lane.id for lane in lanes)
     assert len(lanes) == 5
@@ -156,7 +156,7 @@ async def test_a_job_that_fires_later_lands_in_the_same_lane(store: Store, time:
     await submit(store, job(Once(delay=timedelta(minutes=1))), job())
     time.advance(minutes=1)
     await fire(store)
-    assert len(await store.lanes()) == 1
+    assert len(await store.claims.lanes()) == 1
     worker = await hand(store)
     assert len(await worker.claim()) == 2
 
@@ -164,4 +164,4 @@ async def test_a_job_that_fires_later_lands_in_the_same_lane(store: Store, time:
 async def test_tenants_do_not_share_lanes(store: Store) -> None:
     await submit(store, job())
     await submit(store, job(tenant_id=2), tenant_id=2)
-    assert [lane.key.tenant_id for lane in await store.lanes()] == [1, 2]
+    assert [lane.key.tenant_id for lane in await store.claims.lanes()] == [1, 2]

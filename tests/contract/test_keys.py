@@ -25,7 +25,7 @@ async def test_an_idempotency_key_answers_the_first_job_again(store: Store, time
     again = await submit(store, job(schedule, idempotency_key="order-7"))
     assert not again.created
     assert (again.job_id, again.run_id, again.next_run) == (first.job_id, first.run_id, first.next_run)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert counts.jobs + counts.runs == 1
 
 
@@ -36,7 +36,7 @@ async def test_an_idempotency_key_answers_also_when_its_job_is_over(store: Store
     time.advance(hours=2)
     again = await submit(store, job(idempotency_key="order-7"))
     assert (again.job_id, again.created) == (first.job_id, False)
-    assert (await store.counts()).runs == 0
+    assert (await store.reads.counts()).runs == 0
 
 
 async def test_an_idempotency_key_with_another_request_is_refused(store: Store) -> None:
@@ -44,7 +44,7 @@ async def test_an_idempotency_key_with_another_request_is_refused(store: Store) 
     with pytest.raises(KeyReused, match="order-7") as caught:
         await submit(store, job(), job(args=b"[1]", idempotency_key="order-7"))
     assert caught.value.field == "idempotency_key"
-    assert (await store.counts()).runs == 1
+    assert (await store.reads.counts()).runs == 1
 
 
 async def test_an_idempotency_key_of_a_batch_is_bound_to_all_of_it_and_the_key_of_a_job_is_not(store: Store) -> None:
@@ -82,7 +82,7 @@ async def test_a_key_with_the_same_request_changes_nothing(store: Store, time: T
     time.advance(seconds=1)
     again = await submit(store, job(schedule, key="report"))
     assert (again.job_id, again.next_run, again.created) == (first.job_id, first.next_run, False)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert counts.jobs + counts.runs == 1
 
 
@@ -91,12 +91,12 @@ async def test_a_key_with_another_request_replaces_the_job_in_place(store: Store
     at = time.now + timedelta(hours=5)
     second = await submit(store, job(Once(at=at), key="report", args=b"[2]", task="count"))
     assert (second.job_id, second.next_run, second.created) == (first.job_id, at, False)
-    found = await store.job(TENANT, first.job_id)
+    found = await store.reads.job(TENANT, first.job_id)
     assert (found.version, found.args, found.task, found.next_run) == (2, b"[2]", "count", at)
     third = await submit(store, job(EVERY_MINUTE, key="report"))
     assert third.job_id == first.job_id
-    assert (await store.job(TENANT, first.job_id)).version == 3
-    assert (await store.counts()).jobs == 1
+    assert (await store.reads.job(TENANT, first.job_id)).version == 3
+    assert (await store.reads.counts()).jobs == 1
 
 
 async def test_a_key_spans_the_homes(store: Store, time: Time) -> None:
@@ -104,23 +104,23 @@ async def test_a_key_spans_the_homes(store: Store, time: Time) -> None:
     first = await submit(store, job(IN_AN_HOUR, key="report"))
     time.advance(minutes=59, seconds=50)
     await fire(store)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs) == (0, 1)
     same = await submit(store, job(IN_AN_HOUR, key="report"))
     assert (same.job_id, same.created) == (first.job_id, False)
     other = await submit(store, job(key="report", args=b"[2]"))
     assert other.job_id == first.job_id
-    (run,) = await store.runs_of_job(TENANT, first.job_id)
+    (run,) = await store.reads.runs_of_job(TENANT, first.job_id)
     assert run.args == b"[2]"
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs, counts.history) == (0, 1, 0)
 
 
 async def test_a_withdrawn_run_is_no_end(store: Store) -> None:
     await submit(store, job(key="report"))
     later = await submit(store, job(IN_AN_HOUR, key="report"))
-    assert await store.runs_of_job(TENANT, later.job_id) == []
-    assert (await store.counts()).history == 0
+    assert await store.reads.runs_of_job(TENANT, later.job_id) == []
+    assert (await store.reads.counts()).history == 0
 
 
 async def test_a_schedule_that_is_over_replaces_nothing(store: Store, time: Time) -> None:
@@ -138,7 +138,7 @@ async def test_a_one_off_that_has_started_cannot_be_replaced(store: Store) -> No
     run = await worker.claim_one()
     with pytest.raises(JobBusy, match="report"):
         await submit(store, job(), job(key="report", args=b"[2]"))
-    assert (await store.counts()).runs == 1
+    assert (await store.reads.counts()).runs == 1
     same = await submit(store, job(key="report"))
     assert (same.job_id, same.created) == (first.job_id, False)
     await worker.retry(run)
@@ -153,7 +153,7 @@ async def test_a_key_is_free_when_its_job_is_over(store: Store) -> None:
     second = await submit(store, job(key="report"))
     assert second.created
     assert second.job_id != first.job_id
-    assert (await store.job(TENANT, first.job_id)).state is JobState.ENDED
+    assert (await store.reads.job(TENANT, first.job_id)).state is JobState.ENDED
 
 
 async def test_a_key_is_free_when_its_recurring_job_was_cancelled_while_it_runs(store: Store, time: Time) -> None:
@@ -163,7 +163,7 @@ async def test_a_key_is_free_when_its_recurring_job_was_cancelled_while_it_runs(
     await fire(store)
     await worker.register()
     await worker.claim_one()
-    await store.cancel_job(TENANT, first.job_id)
+    await store.control.cancel_job(TENANT, first.job_id)
     second = await submit(store, job(EVERY_MINUTE, key="report"))
     assert second.created
     assert second.job_id != first.job_id
@@ -174,13 +174,13 @@ async def test_an_edit_rewinds_the_cursor(store: Store, time: Time) -> None:
     first = await submit(store, job(Every(timedelta(minutes=1), time.now + timedelta(minutes=1)), key="report"))
     time.advance(seconds=50)
     await fire(store)
-    (ahead,) = await store.runs_of_job(TENANT, first.job_id)
+    (ahead,) = await store.reads.runs_of_job(TENANT, first.job_id)
     edited = job(Every(timedelta(minutes=2), time.now + timedelta(seconds=10)), key="report", args=b"[2]")
     second = await submit(store, edited)
     assert (second.job_id, second.next_run) == (first.job_id, ahead.due_at)
-    assert await store.runs_of_job(TENANT, first.job_id) == []
+    assert await store.reads.runs_of_job(TENANT, first.job_id) == []
     await fire(store)
-    (again,) = await store.runs_of_job(TENANT, first.job_id)
+    (again,) = await store.reads.runs_of_job(TENANT, first.job_id)
     assert (again.id, again.due_at, again.args) == (ahead.id, ahead.due_at, b"[2]")
 
 
@@ -200,7 +200,7 @@ async def test_an_edit_never_fires_a_claimed_occurrence_again(store: Store, time
     await worker.succeed(run)
     third = await submit(store, job(Every(minute, time.now), key="report", args=b"[3]"))
     assert third.next_run == time.now + minute
-    assert [found.id for found in await store.runs_of_job(TENANT, first.job_id)] == [run.run_id]
+    assert [found.id for found in await store.reads.runs_of_job(TENANT, first.job_id)] == [run.run_id]
 
 
 async def test_a_handed_back_run_keeps_its_fence_whatever_is_submitted(store: Store) -> None:
@@ -208,7 +208,7 @@ async def test_a_handed_back_run_keeps_its_fence_whatever_is_submitted(store: St
     worker = await hand(store)
     await submit(store, job(key="report"))
     run = await worker.claim_one()
-    await store.hand_back(worker.id, [(run.run_id, run.fence)])
+    await store.completions.hand_back(worker.id, [(run.run_id, run.fence)])
     with pytest.raises(JobBusy):
         await submit(store, job(key="report", args=b"[2]"))
     assert (await worker.claim_one()).fence == 2
@@ -222,14 +222,14 @@ async def test_a_batch_acts_as_its_requests_one_after_the_other(store: Store) ->
         job(IN_AN_HOUR, key="k", args=b"[1]"),
         job(IN_AN_HOUR, key="k", args=b"[2]"),
     ]
-    answers = await store.submit(TENANT, jobs)
+    answers = await store.intake.submit(TENANT, jobs)
     assert [answer.created for answer in answers] == [True, False, True, False, False]
     assert answers[0].job_id == answers[1].job_id
     assert {answer.job_id for answer in answers[2:]} == {jobs[2].id}
-    found = await store.job(TENANT, jobs[2].id)
+    found = await store.reads.job(TENANT, jobs[2].id)
     assert (found.args, found.version) == (b"[2]", 2)
     with pytest.raises(KeyReused):
-        await store.submit(TENANT, [job(idempotency_key="b"), job(args=b"[2]", idempotency_key="b")])
+        await store.intake.submit(TENANT, [job(idempotency_key="b"), job(args=b"[2]", idempotency_key="b")])
 
 
 async def test_an_idempotency_key_that_came_with_a_known_key_is_remembered(store: Store) -> None:
@@ -255,7 +255,7 @@ async def test_many_requests_with_one_key_at_once_make_one_job(store: Store, oth
     found = [answer for answer in answers if answer is not None]
     assert sum(answer.created for answer in found) == 1
     assert len({answer.job_id for answer in found}) == 1
-    assert (await store.counts()).runs == 1
+    assert (await store.reads.counts()).runs == 1
 
 
 async def test_a_run_lost_once_counts_as_started_for_its_key(store: Store, time: Time) -> None:
@@ -274,19 +274,21 @@ async def test_requests_whose_answers_the_service_keeps(store: Store) -> None:
         assert request is not None
         return request
 
-    assert await store.begin_request(TENANT, asked()) is None
+    assert await store.answers.begin_request(TENANT, asked()) is None
     with pytest.raises(KeyInFlight):
-        await store.begin_request(TENANT, asked())
+        await store.answers.begin_request(TENANT, asked())
     with pytest.raises(KeyReused):
-        await store.begin_request(TENANT, asked(what="b"))
-    await store.end_request(TENANT, asked(what="b"), b"not mine")
-    await store.end_request(TENANT, asked(), b"answer")
+        await store.answers.begin_request(TENANT, asked(what="b"))
+    await store.answers.end_request(TENANT, asked(what="b"), b"not mine")
+    await store.answers.end_request(TENANT, asked(), b"answer")
     again = asked()
-    assert await store.begin_request(TENANT, again) == b"answer" and again.replayed
-    await store.end_request(TENANT, asked(), None)
-    assert await store.begin_request(TENANT, asked()) == b"answer", "what was answered stays"
+    assert await store.answers.begin_request(TENANT, again) == b"answer" and again.replayed
+    await store.answers.end_request(TENANT, asked(), None)
+    assert await store.answers.begin_request(TENANT, asked()) == b"answer", "what was answered stays"
     with pytest.raises(KeyReused):
-        await store.submit(TENANT, [job(idempotency_key="k")])
-    assert await store.begin_request(TENANT, asked("other")) is None
-    await store.end_request(TENANT, asked("other"), None)
-    assert await store.begin_request(TENANT, asked("other", "b")) is None, "a request that did nothing is forgotten"
+        await store.intake.submit(TENANT, [job(idempotency_key="k")])
+    assert await store.answers.begin_request(TENANT, asked("other")) is None
+    await store.answers.end_request(TENANT, asked("other"), None)
+    assert await store.answers.begin_request(TENANT, asked("other", "b")) is None, (
+        "a request that did nothing is forgotten"
+    )

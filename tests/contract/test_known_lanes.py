@@ -50,7 +50,7 @@ async def test_a_lane_that_wakes_in_a_paused_queue_is_not_looked_at(store: Store
         planner = served(lanes)
         await lanes.read_rules()
         assert lanes.rules_age == 0.0
-        await store.pause_queue(TENANT, "slow")
+        await store.queues.pause_queue(TENANT, "slow")
         await submit(store, job(queue="slow"), job())
         assert await lanes.read()
         assert lanes.rules_age > 60.0, "what was read of pauses is older than the lane"
@@ -58,7 +58,7 @@ async def test_a_lane_that_wakes_in_a_paused_queue_is_not_looked_at(store: Store
         look = await lanes.look([planner], 10)
         assert look is not None
         assert len(look.sights) == 1
-        await store.resume_queue(TENANT, "slow")
+        await store.queues.resume_queue(TENANT, "slow")
         lanes.hint()
         await lanes.read_rules()
         look = await lanes.look([planner], 10)
@@ -69,7 +69,7 @@ async def test_a_lane_that_wakes_in_a_paused_queue_is_not_looked_at(store: Store
 
 
 async def test_a_lane_whose_limit_is_full_is_left_alone_for_a_moment(store: Store) -> None:
-    await store.limit_queue(TENANT, "default", QueueLimits(running=1))
+    await store.queues.limit_queue(TENANT, "default", QueueLimits(running=1))
     await submit(store, job(), job())
     worker = await hand(store)
     with monotonic_from(instant := Instant()):

@@ -27,11 +27,11 @@ async def snoozes(_: Store, worker: Hand, claimed: Claimed) -> None:
 
 
 async def hands_back(store: Store, worker: Hand, claimed: Claimed) -> None:
-    await store.hand_back(worker.id, [(claimed.run_id, claimed.fence)])
+    await store.completions.hand_back(worker.id, [(claimed.run_id, claimed.fence)])
 
 
 async def loses(store: Store, worker: Hand, claimed: Claimed) -> None:
-    await store.leave(worker.id)
+    await store.leases.leave(worker.id)
     assert await reap(store) == 1
 
 
@@ -39,16 +39,16 @@ BACK: list[Back] = [retries, snoozes, hands_back, loses]
 
 
 async def item(store: Store, claimed: Claimed, state: RunState | None = None) -> RunItem:
-    by_state = (await store.list_runs(TENANT, RunFilter(state=state))).items
-    of_job = (await store.list_runs(TENANT, RunFilter(job_id=claimed.job_id))).items
+    by_state = (await store.lists.list_runs(TENANT, RunFilter(state=state))).items
+    of_job = (await store.lists.list_runs(TENANT, RunFilter(job_id=claimed.job_id))).items
     assert by_state == of_job
     return by_state[0]
 
 
 async def check(store: Store, claimed: Claimed, state: RunState, again_after: timedelta | None) -> Run:
-    run = await store.run(TENANT, claimed.run_id)
-    [of_job] = await store.runs_of_job(TENANT, claimed.job_id)
-    report = await store.job_status(TENANT, claimed.job_id)
+    run = await store.reads.run(TENANT, claimed.run_id)
+    [of_job] = await store.reads.runs_of_job(TENANT, claimed.job_id)
+    report = await store.lists.job_status(TENANT, claimed.job_id)
     assert run.state is state
     assert run.lag == of_job.lag == LATE
     assert run.retry_delay == again_after
@@ -74,7 +74,7 @@ async def test_it_is_that_of_the_first_start(store: Store, time: Time, back: Bac
     again = await worker.claim_one()
     await check(store, again, RunState.RUNNING, WAIT)
     await worker.retry(again)
-    run = await store.run(TENANT, first.run_id)
+    run = await store.reads.run(TENANT, first.run_id)
     assert (run.state, run.started_at, run.lag, run.retry_delay) == (RunState.RETRYING, None, LATE, None)
     time.advance(seconds=WAIT.total_seconds())
     last = await worker.claim_one()
@@ -88,7 +88,7 @@ async def test_it_outlives_the_end_of_a_run_that_waited(store: Store, time: Time
     time.advance(seconds=LATE.total_seconds())
     claimed = await worker.claim_one()
     await worker.retry(claimed, 60)
-    run = await store.cancel_run(TENANT, claimed.run_id)
+    run = await store.control.cancel_run(TENANT, claimed.run_id)
     assert (run.state, run.started_at, run.lag) == (RunState.CANCELLED, None, LATE)
     assert (await item(store, claimed)).first_started_at == run.first_started_at
 
@@ -97,9 +97,9 @@ async def test_a_run_that_never_started_has_none(store: Store, time: Time) -> No
     answer = await submit(store, job())
     time.advance(seconds=LATE.total_seconds())
     assert answer.run_id is not None
-    run = await store.run(TENANT, answer.run_id)
+    run = await store.reads.run(TENANT, answer.run_id)
     assert (run.lag, run.first_started_at) == (None, None)
-    run = await store.cancel_run(TENANT, answer.run_id)
+    run = await store.control.cancel_run(TENANT, answer.run_id)
     assert (run.lag, run.first_started_at) == (None, None)
 
 
@@ -115,7 +115,7 @@ async def test_figures_count_the_first_start_once(store: Store, time: Time) -> N
     one, two = await worker.claim()
     await worker.snooze(one, 600)
     await worker.complete(failed(two))
-    found = await store.recent(TENANT, timedelta(hours=2), timedelta(minutes=10))
+    found = await store.figures.recent(TENANT, timedelta(hours=2), timedelta(minutes=10))
     assert found.lag is not None
     assert (found.lag.p50, found.lag.most) == (LATE, LATE)
 
@@ -140,7 +140,7 @@ async def test_notifications_tell_of_the_first_start(store: Store, time: Time, b
     time.advance(seconds=WAIT.total_seconds())
     worker = await hand(store)
     await worker.claim_one()
-    [before] = await store.news_of_runs(TENANT, [first.run_id], started=first_start)
-    [now] = await store.news_of_runs(TENANT, [first.run_id], started=time.now)
+    [before] = await store.notifications.news_of_runs(TENANT, [first.run_id], started=first_start)
+    [now] = await store.notifications.news_of_runs(TENANT, [first.run_id], started=time.now)
     assert before.started_at == before.first_started_at == now.first_started_at == first_start
     assert now.started_at == time.now

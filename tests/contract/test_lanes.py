@@ -29,26 +29,26 @@ NO_RETRY = encode_options(Options(retry=RetryPolicy(retries=0)))
 async def rest(store: Store, time: Time) -> int:
     """Let all lanes fall asleep that may."""
     time.advance(seconds=61)
-    return sum([await store.tidy_lanes() for _ in range(4)])
+    return sum([await store.claims.tidy_lanes() for _ in range(4)])
 
 
 async def awake(store: Store) -> list[str]:
-    return [lane.key.queue for lane in await store.lanes()]
+    return [lane.key.queue for lane in await store.claims.lanes()]
 
 
 async def test_a_lane_without_runs_falls_asleep_and_wakes_with_its_id(store: Store, other: Store, time: Time) -> None:
     worker = await hand(store, DAY)
     await submit(store, job(), job(queue="mail"))
     await submit(other, job(), job(queue="mail"))
-    lanes = {lane.key.queue: lane.id for lane in await store.lanes()}
+    lanes = {lane.key.queue: lane.id for lane in await store.claims.lanes()}
     await worker.succeed(*[run for run in await worker.claim() if run.lane_id == lanes["mail"]])
-    assert await store.tidy_lanes() == 0, "not at once"
+    assert await store.claims.tidy_lanes() == 0, "not at once"
     assert await rest(store, time) == 1
     assert await awake(store) == ["default"]
     # The other process remembers the lane.
     for asked in (other, store):
         answer = await submit(asked, job(queue="mail"))
-        assert {lane.key.queue: lane.id for lane in await store.lanes()} == lanes
+        assert {lane.key.queue: lane.id for lane in await store.claims.lanes()} == lanes
         (run,) = await worker.claim()
         assert (run.run_id, run.lane_id) == (answer.run_id, lanes["mail"])
         await worker.succeed(run)
@@ -63,7 +63,7 @@ async def test_many_who_find_a_lane_asleep_at_once_are_all_served(store: Store, 
         await worker.succeed(*await worker.claim())
         time.advance(seconds=61)
         for _ in range(tidied):
-            await store.tidy_lanes()
+            await store.claims.tidy_lanes()
         await asyncio.gather(*(submit(other, job()) for _ in range(30)))
 
 
@@ -71,7 +71,7 @@ async def test_a_lane_with_runs_of_any_kind_stays_awake(store: Store, time: Time
     worker = await hand(store, DAY)
     parent = job(queue="running")
     graph = NewGraph(new_id(), (NewNode("a", parent), NewNode("b", job(queue="blocked"), (0,))))
-    await store.submit_graph(TENANT, graph)
+    await store.graphs.submit_graph(TENANT, graph)
     keyed = encode_options(Options(concurrency_key="k", concurrency=1))
     await submit(store, job(queue="parked", options=keyed))
     await worker.claim()
@@ -96,7 +96,7 @@ async def test_a_run_on_trial_keeps_its_own_lane_awake(store: Store, time: Time)
     assert len(await awake(store)) == 2
     await worker.succeed(await worker.claim_one())
     await rest(store, time)
-    assert any(lane.key.trial for lane in await store.lanes()), "where new runs of a suspect are put"
+    assert any(lane.key.trial for lane in await store.claims.lanes()), "where new runs of a suspect are put"
     time.advance(seconds=FORGET_TASKS.total_seconds())
     await reap(store)
     await rest(store, time)
@@ -124,11 +124,11 @@ async def test_those_who_follow_lanes_read_what_changed(store: Store, time: Time
     assert len((await follower.read()).gone) == 2 and not follower.by_id
     time.advance(hours=2)
     await submit(store, job())
-    await store.tidy_lanes()
+    await store.claims.tidy_lanes()
     # What the late one read last is not kept any more: it is told everything.
     assert len((await late.read()).gone) == 1
     assert [lane.key.queue for lane in late.by_id.values()] == ["default"]
-    assert (await store.lane_changes(NO_TURN)).awake == await store.lanes()
+    assert (await store.claims.lane_changes(NO_TURN)).awake == await store.claims.lanes()
 
 
 async def test_what_history_says_of_a_lane_stays(store: Store, time: Time) -> None:
@@ -140,10 +140,10 @@ async def test_what_history_says_of_a_lane_stays(store: Store, time: Time) -> No
     await worker.fail(failing)
     await rest(store, time)
     assert await awake(store) == []
-    page = await store.list_runs(TENANT, RunFilter(queue="mail"))
+    page = await store.lists.list_runs(TENANT, RunFilter(queue="mail"))
     assert {(run.task, run.queue) for run in page.items} == {("greet", "mail")} and len(page.items) == 2
-    assert (await store.run(TENANT, succeeding.run_id)).queue == "mail"
-    dead = await store.list_dead_letters(TENANT, DeadFilter(queue="mail"))
+    assert (await store.reads.run(TENANT, succeeding.run_id)).queue == "mail"
+    dead = await store.lists.list_dead_letters(TENANT, DeadFilter(queue="mail"))
     assert [letter.queue for letter in dead.items] == ["mail"]
 
 
@@ -156,7 +156,7 @@ async def _retried(store: Store, time: Time) -> object:
     run = await worker.claim_one()
     await worker.fail(run)
     await rest(store, time)
-    return await store.retry_run(TENANT, run.run_id, NONCE)
+    return await store.replay.retry_run(TENANT, run.run_id, NONCE)
 
 
 async def _replayed(store: Store, time: Time) -> object:
@@ -164,18 +164,18 @@ async def _replayed(store: Store, time: Time) -> object:
     await submit(store, job(options=NO_RETRY))
     await worker.fail(await worker.claim_one())
     await rest(store, time)
-    return await store.replay_dead_letters(TENANT, DeadFilter(), NONCE)
+    return await store.replay.replay_dead_letters(TENANT, DeadFilter(), NONCE)
 
 
 async def _rerun(store: Store, time: Time) -> object:
     worker = await hand(store, DAY)
     graph = NewGraph(new_id(), (NewNode("a", job(options=NO_RETRY)),))
-    await store.submit_graph(TENANT, graph)
+    await store.graphs.submit_graph(TENANT, graph)
     await worker.fail(await worker.claim_one())
-    while await store.settle(100):
+    while await store.graphs.settle(100):
         pass
     await rest(store, time)
-    return await store.rerun_graph(TENANT, graph.id, NONCE)
+    return await store.graphs.rerun_graph(TENANT, graph.id, NONCE)
 
 
 async def _fired(store: Store, time: Time) -> object:
@@ -188,7 +188,7 @@ async def _fired(store: Store, time: Time) -> object:
 async def _triggered(store: Store, time: Time) -> object:
     submitted = await submit(store, job(Every(DAY)))
     await rest(store, time)
-    return await store.trigger_job(TENANT, submitted.job_id, NONCE)
+    return await store.control.trigger_job(TENANT, submitted.job_id, NONCE)
 
 
 async def _in_batch(store: Store, time: Time) -> object:
@@ -213,9 +213,9 @@ async def test_edits_move_waiting_runs_to_lanes_that_are_awake(store: Store, tim
     await fire(store)
     await rest(store, time)
     assert await awake(store) == ["default"]
-    await store.edit_job(TENANT, submitted.job_id, Changes(queue="mail"))
+    await store.control.edit_job(TENANT, submitted.job_id, Changes(queue="mail"))
     (run,) = await worker.claim()
-    lanes = {lane.id: lane.key.queue for lane in await store.lanes()}
+    lanes = {lane.id: lane.key.queue for lane in await store.claims.lanes()}
     assert (run.job_id, lanes[run.lane_id]) == (submitted.job_id, "mail")
 
 
@@ -236,12 +236,12 @@ async def _recurring(store: Store) -> object:
 
 
 async def _graph(store: Store) -> object:
-    return await store.submit_graph(TENANT, NewGraph(new_id(), (NewNode("a", job(queue="more")),)))
+    return await store.graphs.submit_graph(TENANT, NewGraph(new_id(), (NewNode("a", job(queue="more")),)))
 
 
 async def _edit(store: Store) -> object:
     submitted = await submit(store, job(Every(HOUR)))
-    return await store.edit_job(TENANT, submitted.job_id, Changes(queue="more"))
+    return await store.control.edit_job(TENANT, submitted.job_id, Changes(queue="more"))
 
 
 @pytest.mark.parametrize("ask", [_ready, _bulk, _later, _recurring, _graph, _edit])
@@ -285,7 +285,7 @@ async def test_lanes_that_nothing_speaks_of_any_more_are_removed_and_their_ids_n
 ) -> None:
     worker = await hand(store, 400 * DAY)
     await submit(store, job(queue="kept"), job(queue="dead", options=NO_RETRY), job(queue="gone"))
-    runs = {lane.id: lane.key.queue for lane in await store.lanes()}
+    runs = {lane.id: lane.key.queue for lane in await store.claims.lanes()}
     for run in await worker.claim():
         if runs[run.lane_id] == "dead":
             await worker.fail(run)
@@ -294,29 +294,29 @@ async def test_lanes_that_nothing_speaks_of_any_more_are_removed_and_their_ids_n
     gone = next(lane_id for lane_id, queue in runs.items() if queue == "gone")
     await rest(store, time)
     time.advance(days=20)
-    await store.tidy_lanes()
-    await store.prune(30 * DAY, 90 * DAY)
+    await store.claims.tidy_lanes()
+    await store.pruning.prune(30 * DAY, 90 * DAY)
     assert await world.rows_of("lanes") == 3
     time.advance(days=73)
-    await store.tidy_lanes()
-    await store.prune(30 * DAY, 365 * DAY)
+    await store.claims.tidy_lanes()
+    await store.pruning.prune(30 * DAY, 365 * DAY)
     assert await world.rows_of("lanes") == 3
-    await store.prune(30 * DAY, 60 * DAY)
-    await store.prune(30 * DAY, 60 * DAY)
+    await store.pruning.prune(30 * DAY, 60 * DAY)
+    await store.pruning.prune(30 * DAY, 60 * DAY)
     assert await world.rows_of("lanes") == 1
     assert await awake(store) == ["kept"]
     await submit(store, job(queue="gone"))
-    assert max(lane.id for lane in await store.lanes()) > max(runs)
-    assert gone not in {lane.id for lane in await store.lanes()}
+    assert max(lane.id for lane in await store.claims.lanes()) > max(runs)
+    assert gone not in {lane.id for lane in await store.claims.lanes()}
 
 
 async def test_runs_in_a_lane_that_is_asleep_are_found(world: World, store: Store, time: Time) -> None:
     """Nothing stores a run there; if something has, it is found from the runs, within a minute."""
     await submit(store, job(), job(queue="mail"))
-    (lane, _) = await store.lanes()
+    (lane, _) = await store.claims.lanes()
     await world.put_to_sleep(lane.id)
     assert await awake(store) == ["mail"]
-    await store.prune(30 * DAY, 90 * DAY)
+    await store.pruning.prune(30 * DAY, 90 * DAY)
     assert await awake(store) == ["default", "mail"]
     assert len(await (await hand(store)).claim()) == 2
 
@@ -324,6 +324,6 @@ async def test_runs_in_a_lane_that_is_asleep_are_found(world: World, store: Stor
 async def test_a_claim_from_a_lane_that_is_not_there_brings_nothing(store: Store) -> None:
     worker = await hand(store)
     await submit(store, job())
-    assert await store.claim(worker.id, 1, [(999_999, 10)]) == []
-    assert (await store.look([999_999], 3)).sights == ()
+    assert await store.claims.claim(worker.id, 1, [(999_999, 10)]) == []
+    assert (await store.claims.look([999_999], 3)).sights == ()
     assert (await worker.claim_one()).fence == 1

@@ -16,8 +16,8 @@ from tests.contract.worlds import Time
 
 async def test_a_worker_is_listed_as_it_registered(store: Store, time: Time) -> None:
     info = WorkerInfo(new_id(), "box-1", ("greet", "count"), ("default", "slow"), 20, version="duetime 1.2")
-    assert await store.register(info, LEASE) == time.now + LEASE
-    (found,) = await store.workers()
+    assert await store.leases.register(info, LEASE) == time.now + LEASE
+    (found,) = await store.leases.workers()
     assert (found.id, found.name, found.tasks, found.queues, found.slots) == (
         info.id,
         "box-1",
@@ -28,18 +28,18 @@ async def test_a_worker_is_listed_as_it_registered(store: Store, time: Time) -> 
     assert (found.started_at, found.lease_until) == (time.now, time.now + LEASE)
     assert (found.version, found.heard_at) == ("duetime 1.2", time.now)
     time.advance(seconds=7)
-    await store.renew(info.id, LEASE, [])
-    (found,) = await store.workers()
+    await store.leases.renew(info.id, LEASE, [])
+    (found,) = await store.leases.workers()
     assert (found.started_at, found.heard_at) == (time.now - timedelta(seconds=7), time.now)
 
 
 async def test_renewing_extends_the_lease_from_now(store: Store, time: Time) -> None:
     worker = await hand(store)
     time.advance(seconds=29)
-    renewal = await store.renew(worker.id, LEASE, [])
+    renewal = await store.leases.renew(worker.id, LEASE, [])
     assert (renewal.lease_until, renewal.cancelled, renewal.freed) == (time.now + LEASE, (), 0)
     time.advance(seconds=29)
-    assert (await store.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
+    assert (await store.leases.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
 
 
 async def test_a_lease_that_is_over_is_renewed_until_the_worker_is_reaped(store: Store, time: Time) -> None:
@@ -49,7 +49,7 @@ async def test_a_lease_that_is_over_is_renewed_until_the_worker_is_reaped(store:
     run = await worker.claim_one()
     time.advance(minutes=5)
     assert await worker.claim() == [], "nothing is claimed before the lease is renewed"
-    assert (await store.renew(worker.id, LEASE, [1])).lease_until == time.now + LEASE
+    assert (await store.leases.renew(worker.id, LEASE, [1])).lease_until == time.now + LEASE
     assert await reap(store) == 0
     assert (await worker.succeed(run)).refused == frozenset()
 
@@ -63,10 +63,10 @@ async def test_a_worker_that_was_reaped_cannot_renew(store: Store, time: Time, h
     time.advance(seconds=30)
     assert await reap(store) == holds
     with pytest.raises(LeaseLost):
-        await store.renew(worker.id, LEASE, [])
+        await store.leases.renew(worker.id, LEASE, [])
     with pytest.raises(LeaseLost):
-        await store.renew(new_id(), LEASE, [])
-    assert [found.id for found in await store.workers()] == [other.id]
+        await store.leases.renew(new_id(), LEASE, [])
+    assert [found.id for found in await store.leases.workers()] == [other.id]
 
 
 async def test_renewing_and_reaping_at_once_agree(store: Store, other: Store, time: Time) -> None:
@@ -76,26 +76,26 @@ async def test_renewing_and_reaping_at_once_agree(store: Store, other: Store, ti
     runs = {worker.id: (await worker.claim(1))[0] for worker in workers}
     time.advance(seconds=31)
     answers = await asyncio.gather(
-        *(store.renew(worker.id, LEASE, [1]) for worker in workers[:4]),
+        *(store.leases.renew(worker.id, LEASE, [1]) for worker in workers[:4]),
         reap(other),
-        *(store.renew(worker.id, LEASE, [1]) for worker in workers[4:]),
+        *(store.leases.renew(worker.id, LEASE, [1]) for worker in workers[4:]),
         return_exceptions=True,
     )
     reaped = answers.pop(4)
     refused = [worker for worker, answer in zip(workers, answers, strict=True) if isinstance(answer, LeaseLost)]
     assert reaped == len(refused)
     for worker in workers:
-        run = await store.run(TENANT, runs[worker.id].run_id)
+        run = await store.reads.run(TENANT, runs[worker.id].run_id)
         assert (run.state is RunState.RUNNING) == (worker not in refused)
 
 
 async def test_a_worker_that_has_left_is_not_listed(store: Store) -> None:
     worker, other = await hand(store), await hand(store)
-    await store.leave(worker.id)
-    await store.leave(worker.id)
-    assert [found.id for found in await store.workers()] == [other.id]
+    await store.leases.leave(worker.id)
+    await store.leases.leave(worker.id)
+    assert [found.id for found in await store.leases.workers()] == [other.id]
     with pytest.raises(LeaseLost):
-        await store.renew(worker.id, LEASE, [])
+        await store.leases.renew(worker.id, LEASE, [])
 
 
 async def test_a_claim_whose_answer_was_lost_is_freed_unspent(store: Store, time: Time) -> None:
@@ -105,17 +105,17 @@ async def test_a_claim_whose_answer_was_lost_is_freed_unspent(store: Store, time
     lost_answer = await worker.claim(2)
     for _ in range(6):
         time.advance(seconds=5)
-        assert (await store.renew(worker.id, LEASE, [1])).freed == 0
+        assert (await store.leases.renew(worker.id, LEASE, [1])).freed == 0
     time.advance(seconds=5)
-    assert (await store.renew(worker.id, LEASE, [1])).freed == 2
-    assert (await store.renew(worker.id, LEASE, [1])).freed == 0
+    assert (await store.leases.renew(worker.id, LEASE, [1])).freed == 2
+    assert (await store.leases.renew(worker.id, LEASE, [1])).freed == 0
     for run in lost_answer:
-        found = await store.run(TENANT, run.run_id)
+        found = await store.reads.run(TENANT, run.run_id)
         assert (found.state, found.attempt, found.lost, found.fence) == (RunState.PENDING, 0, 0, 1)
         assert (found.due_at, found.ready_at) == (run.due_at, time.now)
         assert found.attempts == ()
     for run in held:
-        assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+        assert (await store.reads.run(TENANT, run.run_id)).state is RunState.RUNNING
     again = await worker.claim()
     assert {run.run_id for run in again} == {run.run_id for run in lost_answer}
     assert {(run.fence, run.attempt) for run in again} == {(2, 1)}
@@ -126,9 +126,9 @@ async def test_a_late_completion_of_a_freed_run_is_refused(store: Store, time: T
     await submit(store, job())
     run = await worker.claim_one()
     time.advance(seconds=20)
-    await store.renew(worker.id, LEASE, [])
+    await store.leases.renew(worker.id, LEASE, [])
     time.advance(seconds=20)
-    assert (await store.renew(worker.id, LEASE, [])).freed == 1
+    assert (await store.leases.renew(worker.id, LEASE, [])).freed == 1
     assert (await worker.succeed(run)).refused == {run.run_id}
 
 
@@ -137,35 +137,35 @@ async def test_another_workers_claims_are_not_freed(store: Store, time: Time) ->
     await submit(store, job())
     run = await other.claim_one()
     time.advance(seconds=20)
-    await store.renew(worker.id, LEASE, [])
+    await store.leases.renew(worker.id, LEASE, [])
     time.advance(seconds=20)
-    assert (await store.renew(worker.id, LEASE, [])).freed == 0
-    assert (await store.run(TENANT, run.run_id)).worker_id == other.id
+    assert (await store.leases.renew(worker.id, LEASE, [])).freed == 0
+    assert (await store.reads.run(TENANT, run.run_id)).worker_id == other.id
 
 
 async def test_a_heartbeat_tells_what_shall_be_stopped_while_it_is_held(store: Store) -> None:
     worker = await hand(store)
     await submit(store, job(), job())
     first, second = await worker.claim()
-    await store.cancel_run(TENANT, first.run_id)
-    assert (await store.renew(worker.id, LEASE, [1])).cancelled == (first.run_id,)
-    assert await store.cancellations(worker.id) == (first.run_id,)
-    assert await store.cancellations(new_id()) == ()
+    await store.control.cancel_run(TENANT, first.run_id)
+    assert (await store.leases.renew(worker.id, LEASE, [1])).cancelled == (first.run_id,)
+    assert await store.leases.cancellations(worker.id) == (first.run_id,)
+    assert await store.leases.cancellations(new_id()) == ()
     await worker.succeed(first, second)
-    assert await store.cancellations(worker.id) == ()
-    assert (await store.renew(worker.id, LEASE, [])).cancelled == ()
+    assert await store.leases.cancellations(worker.id) == ()
+    assert (await store.leases.renew(worker.id, LEASE, [])).cancelled == ()
 
 
 async def test_a_freed_run_that_shall_be_cancelled_ends(store: Store, time: Time) -> None:
     worker = await hand(store)
     await submit(store, job())
     run = await worker.claim_one()
-    await store.cancel_run(TENANT, run.run_id)
+    await store.control.cancel_run(TENANT, run.run_id)
     time.advance(seconds=20)
-    await store.renew(worker.id, LEASE, [])
+    await store.leases.renew(worker.id, LEASE, [])
     time.advance(seconds=20)
-    assert (await store.renew(worker.id, LEASE, [])).freed == 1
-    assert (await store.run(TENANT, run.run_id)).state is RunState.CANCELLED
+    assert (await store.leases.renew(worker.id, LEASE, [])).freed == 1
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.CANCELLED
     assert await Hand(store).claim() == []
 
 
@@ -173,5 +173,5 @@ async def test_registering_again_begins_a_new_lease(store: Store, time: Time) ->
     worker = await hand(store)
     time.advance(minutes=5)
     await worker.register()
-    assert (await store.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
-    assert len(await store.workers()) == 1
+    assert (await store.leases.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
+    assert len(await store.leases.workers()) == 1

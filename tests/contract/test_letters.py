@@ -30,14 +30,14 @@ async def test_one_that_cannot_be_stored_is_left_out(store: Store, caplog: pytes
     await submit(store, msgspec.structs.replace(jobs[1], id=new_id(), fingerprint=b"something else"))
     with caplog.at_level(logging.ERROR, "duetime.notifier"):
         assert await letters.send(TENANT, jobs)
-    assert (await store.queue(TENANT, QUEUE)).depth.medium == 3, "the one that is in the way, and two"
+    assert (await store.queues.queue(TENANT, QUEUE)).depth.medium == 3, "the one that is in the way, and two"
     assert "skipping it" in caplog.text
 
 
 async def test_the_notifier_passes_it_by(store: Store) -> None:
     """Else every node would stumble over it, one after the other, for ever."""
     letters = Outbox(store)
-    await store.put_subscription(TENANT, HOOK)
+    await store.notifications.put_subscription(TENANT, HOOK)
     notifier = Notifier(store, letters)
     await notifier.tick()
     await submit(store, job(), job())
@@ -48,12 +48,14 @@ async def test_the_notifier_passes_it_by(store: Store) -> None:
     await worker.succeed(*runs)
     for _ in range(3):
         await notifier.tick()
-    assert (await store.queue(TENANT, QUEUE)).depth.medium == 2, "the one that is in the way, and the second run's"
+    assert (await store.queues.queue(TENANT, QUEUE)).depth.medium == 2, (
+        "the one that is in the way, and the second run's"
+    )
 
 
 async def test_a_database_that_says_no_to_everything_is_asked_again(world: World, store: Store) -> None:
     """It says nothing about the letter, which is not passed by."""
-    await store.put_subscription(TENANT, HOOK)
+    await store.notifications.put_subscription(TENANT, HOOK)
     notifier = Notifier(store, Outbox(store))
     await notifier.tick()
     await submit(store, job())
@@ -66,7 +68,7 @@ async def test_a_database_that_says_no_to_everything_is_asked_again(world: World
     finally:
         await rename(world, "keys_away", "keys")
     await notifier.tick()
-    assert (await store.queue(TENANT, QUEUE)).depth.medium == 1
+    assert (await store.queues.queue(TENANT, QUEUE)).depth.medium == 1
 
 
 async def rename(world: World, table: str, name: str) -> None:

@@ -20,7 +20,7 @@ async def test_a_store_that_was_never_opened_closes_and_answers_nothing(world: W
     await world.store.close()
     await world.store.close()
     with pytest.raises(StoreUnavailable, match="not open"):
-        await world.store.counts()
+        await world.store.reads.counts()
 
 
 async def test_what_is_stored_is_there_after_closing_and_opening_again(store: Store) -> None:
@@ -28,7 +28,7 @@ async def test_what_is_stored_is_there_after_closing_and_opening_again(store: St
     await store.close()
     await store.close()
     await store.open()
-    assert (await store.job(1, submitted.job_id)).id == submitted.job_id
+    assert (await store.reads.job(1, submitted.job_id)).id == submitted.job_id
 
 
 async def test_migrating_again_applies_nothing(store: Store) -> None:
@@ -62,7 +62,7 @@ async def test_a_listener_hears_of_a_cancellation(store: Store) -> None:
     run = await worker.claim_one()
     heard: asyncio.Queue[Hint] = asyncio.Queue()
     stop = store.listen(heard.put_nowait)
-    await store.cancel_run(1, run.run_id)
+    await store.control.cancel_run(1, run.run_id)
     async with asyncio.timeout(10):
         while await heard.get() is not Hint.CANCEL:
             pass
@@ -87,24 +87,24 @@ async def test_a_companion_serves_another_event_loop(store: Store, time: Time) -
         companion = store.companion()
         await companion.open()
         for _ in range(3):
-            renewal = await companion.renew(worker.id, LEASE, [])
+            renewal = await companion.leases.renew(worker.id, LEASE, [])
             assert renewal.lease_until == time.now + LEASE
         await companion.close()
         await companion.close()
 
     await asyncio.to_thread(asyncio.run, heartbeat())
     # Closing the companion leaves the store open.
-    assert [found.id for found in await store.workers()] == [worker.id]
+    assert [found.id for found in await store.leases.workers()] == [worker.id]
 
 
 async def test_an_empty_store_has_nothing(store: Store) -> None:
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs, counts.history, counts.dead_letters) == (0, 0, 0, 0)
-    assert await store.workers() == []
+    assert await store.leases.workers() == []
     assert await Hand(store).claim() == []
-    assert (await store.look([], 5)).sights == ()
-    assert await store.submit(1, []) == []
-    assert await store.prune(timedelta(days=1), timedelta(days=1)) == 0
+    assert (await store.claims.look([], 5)).sights == ()
+    assert await store.intake.submit(1, []) == []
+    assert await store.pruning.prune(timedelta(days=1), timedelta(days=1)) == 0
 
 
 async def test_a_schema_that_is_missing_is_named_with_the_command_to_run(empty_store: Store) -> None:

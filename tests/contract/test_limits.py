@@ -27,7 +27,7 @@ def rated(key: str, rate: str) -> bytes | None:
 
 
 async def limit(store: Store, running: int | None = None, rate: str | None = None) -> None:
-    await store.limit_queue(TENANT, "default", QueueLimits(running, rate and parse_rate(rate)))
+    await store.queues.limit_queue(TENANT, "default", QueueLimits(running, rate and parse_rate(rate)))
 
 
 async def test_a_queue_runs_as_many_as_it_may(store: Store) -> None:
@@ -40,7 +40,7 @@ async def test_a_queue_runs_as_many_as_it_may(store: Store) -> None:
     assert await one.claim() == []
     await one.succeed(*first)
     assert len(await two.claim()) == 2
-    queue = await store.queue(TENANT, "default")
+    queue = await store.queues.queue(TENANT, "default")
     assert (queue.limits.running, queue.running, queue.depth.medium) == (3, 3, 5)
 
 
@@ -54,7 +54,7 @@ async def test_a_limit_that_is_lifted_holds_no_more(store: Store) -> None:
 
 
 async def test_other_queues_and_tenants_are_not_touched(store: Store) -> None:
-    await store.create_tenant(NewTenant("stranger"))
+    await store.tenants.create_tenant(NewTenant("stranger"))
     await limit(store, 1)
     await submit(store, job(), job(), job(queue="other"))
     await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
@@ -62,7 +62,7 @@ async def test_other_queues_and_tenants_are_not_touched(store: Store) -> None:
 
 
 async def test_a_tenant_runs_as_many_as_it_may(store: Store) -> None:
-    await store.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=2)))
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=2)))
     await submit(store, job(), job(queue="a"), job(queue="b"), job(task="count"))
     worker = await hand(store)
     runs = await worker.claim()
@@ -76,20 +76,20 @@ async def test_what_runs_when_a_limit_is_set_counts(store: Store) -> None:
     worker = await hand(store)
     running = await worker.claim(20)
     await limit(store, 5)
-    assert (await store.queue(TENANT, "default")).running == 20
+    assert (await store.queues.queue(TENANT, "default")).running == 20
     assert await worker.claim() == []
     await worker.succeed(*running[:16])
     assert len(await worker.claim()) == 1
 
 
 async def test_what_a_tenant_runs_when_it_is_limited_counts(store: Store) -> None:
-    await store.create_tenant(NewTenant("stranger"))
+    await store.tenants.create_tenant(NewTenant("stranger"))
     await submit(store, *(job() for _ in range(4)), *(job(queue="a") for _ in range(4)))
     await submit(store, *(job(tenant_id=STRANGER) for _ in range(4)), tenant_id=STRANGER)
     worker = await hand(store)
     running = await worker.claim(2)
     assert len(running) == 6
-    await store.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=3)))
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=3)))
     assert len(await worker.claim()) == 2, "the other tenant's"
     await worker.succeed(*running)
     assert len(await worker.claim()) == 3
@@ -110,7 +110,7 @@ async def test_what_is_claimed_by_those_who_have_not_heard_of_a_limit_counts(
 ) -> None:
     await submit(store, *(job() for _ in range(10)))
     worker, unaware = await hand(store, timedelta(hours=1)), await hand(other, timedelta(hours=1))
-    await other.rules()
+    await other.claims.rules()
     running = await worker.claim(3)
     await limit(store, 4)
     more = await unaware.claim(4)
@@ -132,7 +132,7 @@ async def test_whatever_frees_a_slot_of_a_key_gives_it_to_the_next(store: Store,
     run = await worker.claim_one()
     assert run.run_id == ids[0]
     assert await (await hand(store)).claim() == []
-    assert (await store.queue(TENANT, "default")).held_back == 2
+    assert (await store.queues.queue(TENANT, "default")).held_back == 2
     await free_slot(store, time, worker, run, way)
     follower = await hand(store, timedelta(days=1))
     following = await follower.claim_one()
@@ -153,17 +153,17 @@ async def free_slot(store: Store, time: Time, worker: Hand, run: Claimed, way: s
         case "retry":
             await worker.retry(run, 60)
         case "hand_back":
-            await store.hand_back(worker.id, [(run.run_id, run.fence)])
+            await store.completions.hand_back(worker.id, [(run.run_id, run.fence)])
         case "release":
-            await store.release(worker.id, [worker.claim_no])
+            await store.claims.release(worker.id, [worker.claim_no])
         case "reap":
             time.advance(seconds=31)
             assert await reap(store) == 1
         case "renew":
             time.advance(seconds=31)
-            await store.renew_many([(worker.id, [])], LEASE)
+            await store.leases.renew_many([(worker.id, [])], LEASE)
         case "cancel":
-            await store.cancel_run(TENANT, run.run_id)
+            await store.control.cancel_run(TENANT, run.run_id)
             await worker.retry(run)
 
 
@@ -201,7 +201,7 @@ async def test_a_limited_run_spends_nothing(store: Store) -> None:
     run = await worker.claim_one()
     await worker.claim()
     assert parked.run_id is not None
-    waiting = await store.run(TENANT, parked.run_id)
+    waiting = await store.reads.run(TENANT, parked.run_id)
     assert (waiting.attempt, waiting.fence, waiting.worker_id) == (0, 0, None)
     await worker.succeed(run)
     assert (await worker.claim_one()).attempt == 1
@@ -214,7 +214,7 @@ async def test_a_parked_run_can_be_cancelled(store: Store) -> None:
     run = await worker.claim_one()
     await worker.claim()
     assert parked.run_id is not None
-    assert (await store.cancel_run(TENANT, parked.run_id)).state.is_end
+    assert (await store.control.cancel_run(TENANT, parked.run_id)).state.is_end
     await worker.succeed(run)
     assert await worker.claim() == []
 
@@ -228,15 +228,15 @@ async def test_a_run_that_lost_its_worker_stays_on_trial_when_it_is_parked(store
     holder = job(options=keyed("k"))
     await submit(store, holder)
     worker = await hand(store, timedelta(days=1))
-    lanes = {lane.id: lane.key for lane in await store.lanes()}
+    lanes = {lane.id: lane.key for lane in await store.claims.lanes()}
     plain = [(lane_id, 1) for lane_id, key in lanes.items() if key.keyed and not key.trial]
     trial = [(lane_id, 1) for lane_id, key in lanes.items() if key.trial]
-    (held,) = await store.claim(worker.id, 101, plain)
+    (held,) = await store.claims.claim(worker.id, 101, plain)
     assert held.job_id == holder.id
-    assert await store.claim(worker.id, 102, trial) == []
+    assert await store.claims.claim(worker.id, 102, trial) == []
     await worker.succeed(held)
-    assert await store.claim(worker.id, 103, plain) == []
-    (again,) = await store.claim(worker.id, 104, trial)
+    assert await store.claims.claim(worker.id, 103, plain) == []
+    (again,) = await store.claims.claim(worker.id, 104, trial)
     assert again.run_id == lost.run_id
 
 
@@ -271,7 +271,7 @@ async def test_a_rate_key_puts_runs_off_to_their_moments(store: Store, time: Tim
 async def waits_for(store: Store, time: Time, submitted: Submitted) -> float:
     """How many seconds from now a run is ready."""
     assert submitted.run_id is not None
-    ready_at = (await store.run(TENANT, submitted.run_id)).ready_at
+    ready_at = (await store.reads.run(TENANT, submitted.run_id)).ready_at
     assert ready_at is not None
     return (ready_at - time.now).total_seconds()
 
@@ -281,7 +281,7 @@ async def test_nobody_waits_behind_those_who_are_gone(store: Store, time: Time) 
     worker = await hand(store, timedelta(days=9))
     await worker.succeed(await worker.claim_one())
     for one in gone[1:]:
-        await store.cancel_job(TENANT, one.job_id)
+        await store.control.cancel_job(TENANT, one.job_id)
     time.advance(minutes=30)
     late = await submit(store, job(options=rated("k", "1/h")))
     assert await worker.claim() == []
@@ -294,7 +294,7 @@ async def test_those_who_stay_move_up(store: Store, time: Time) -> None:
     worker = await hand(store, timedelta(days=9))
     await worker.succeed(await worker.claim_one())
     for one in line[1:-1]:
-        await store.cancel_job(TENANT, one.job_id)
+        await store.control.cancel_job(TENANT, one.job_id)
     late = await submit(store, job(options=rated("k", "1/h")))
     assert await worker.claim() == []
     assert 3600 <= await waits_for(store, time, line[-1]) < 3700
@@ -326,7 +326,7 @@ async def test_a_job_that_is_given_another_rate_is_decided_about_anew(store: Sto
         time.advance(minutes=1)
         await fire(store)
         assert len(await worker.claim()) == expected
-    await store.edit_job(TENANT, often.job_id, Changes(options={"rate": "60/h"}))
+    await store.control.edit_job(TENANT, often.job_id, Changes(options={"rate": "60/h"}))
     assert len(await worker.claim()) == 1
 
 
@@ -334,10 +334,10 @@ async def test_remote_workers_obey_too(store: Store) -> None:
     await limit(store, 3)
     await submit(store, *(job(options=keyed(f"k{number % 2}", 2)) for number in range(10)))
     one, two = await hand(store), await hand(store)
-    lanes = [(lane.id, 10) for lane in await store.lanes()]
-    dealt = await store.claim_many([Seat(one.id, 1, 2), Seat(two.id, 1, 5)], lanes)
+    lanes = [(lane.id, 10) for lane in await store.claims.lanes()]
+    dealt = await store.claims.claim_many([Seat(one.id, 1, 2), Seat(two.id, 1, 5)], lanes)
     assert (len(dealt[one.id]), len(dealt[two.id])) == (2, 1)
-    again = await store.claim_many([Seat(one.id, 1, 2), Seat(two.id, 2, 5)], lanes)
+    again = await store.claims.claim_many([Seat(one.id, 1, 2), Seat(two.id, 2, 5)], lanes)
     assert [run.run_id for run in again[one.id]] == [run.run_id for run in dealt[one.id]]
     assert again[two.id] == []
 
@@ -355,11 +355,11 @@ async def test_what_nobody_came_to_free_is_found(store: Store, time: Time) -> No
     worker = await hand(store, timedelta(days=1))
     run = await worker.claim_one()
     await worker.claim()
-    await store.limit_queue(TENANT, "default", QueueLimits(5))
-    await store.cancel_run(TENANT, run.run_id)
-    assert await store.unblock(100) == 0
+    await store.queues.limit_queue(TENANT, "default", QueueLimits(5))
+    await store.control.cancel_run(TENANT, run.run_id)
+    assert await store.firing.unblock(100) == 0
     time.advance(seconds=10)
-    assert await store.unblock(100) == 0, "there is no room"
+    assert await store.firing.unblock(100) == 0, "there is no room"
     await worker.succeed(run)
     assert len(await worker.claim()) == 1
 
@@ -368,9 +368,9 @@ async def test_keys_that_nobody_uses_are_forgotten(store: Store, time: Time) -> 
     await submit(store, job(options=keyed("k")))
     worker = await hand(store, timedelta(days=1))
     await worker.succeed(await worker.claim_one())
-    await store.prune(timedelta(days=30), timedelta(days=30))
+    await store.pruning.prune(timedelta(days=30), timedelta(days=30))
     time.advance(hours=2)
-    assert await store.prune(timedelta(days=30), timedelta(days=30)) >= 1
+    assert await store.pruning.prune(timedelta(days=30), timedelta(days=30)) >= 1
     await submit(store, job(options=keyed("k")))
     assert len(await worker.claim()) == 1
 
@@ -381,5 +381,5 @@ async def test_nothing_is_left_of_a_rate_that_nobody_uses(store: Store, world: W
     await worker.succeed(await worker.claim_one())
     assert await world.rows_of("starts") == 1
     time.advance(hours=3)
-    await store.prune(timedelta(days=30), timedelta(days=30))
+    await store.pruning.prune(timedelta(days=30), timedelta(days=30))
     assert (await world.rows_of("limits"), await world.rows_of("starts")) == (0, 0)

@@ -32,7 +32,7 @@ async def pages(store: Store, filter: JobFilter, limit: int = 2) -> list[JobItem
     found: list[JobItem] = []
     before: UUID | None = None
     for _ in range(200):
-        page = await store.list_jobs(TENANT, filter, before, limit)
+        page = await store.lists.list_jobs(TENANT, filter, before, limit)
         assert len(page.items) <= limit
         found += page.items
         if page.next is None:
@@ -55,12 +55,12 @@ async def one_in_each_home(store: Store, time: Time) -> dict[JobStatus, UUID]:
     await worker.fail(await done(JobStatus.FAILED))
     await worker.retry(await done(JobStatus.RETRYING), 600)
     found[JobStatus.CANCELLED] = (await submit(store, job())).job_id
-    await store.cancel_job(TENANT, found[JobStatus.CANCELLED])
+    await store.control.cancel_job(TENANT, found[JobStatus.CANCELLED])
     await done(JobStatus.RUNNING)
     found[JobStatus.PENDING] = (await submit(store, job(Once(delay=HOUR)))).job_id
     found[JobStatus.ACTIVE] = (await submit(store, job(Every(HOUR)))).job_id
     found[JobStatus.PAUSED] = (await submit(store, job(Every(HOUR)))).job_id
-    await store.pause_job(TENANT, found[JobStatus.PAUSED])
+    await store.control.pause_job(TENANT, found[JobStatus.PAUSED])
     return found
 
 
@@ -160,7 +160,7 @@ async def test_a_job_that_moves_between_pages_is_neither_missed_nor_doubled(stor
     found: list[UUID] = []
     before = None
     for step in range(12):
-        page = await store.list_jobs(TENANT, JobFilter(), before, 2)
+        page = await store.lists.list_jobs(TENANT, JobFilter(), before, 2)
         found += [item.id for item in page.items]
         before = page.next
         if before is None:
@@ -177,7 +177,7 @@ async def test_a_job_that_took_days_is_listed_like_any_other(store: Store, time:
     first, second = await worker.claim(2)
     await worker.succeed(first)
     time.advance(days=3)
-    await store.prune(timedelta(days=30), timedelta(days=30))  # makes room in history for what ends now
+    await store.pruning.prune(timedelta(days=30), timedelta(days=30))  # makes room in history for what ends now
     await worker.fail(second)
     assert [(item.id, item.status) for item in await pages(store, JobFilter())] == [
         (slow, JobStatus.FAILED),
@@ -231,13 +231,13 @@ async def test_a_list_with_many_gaps_goes_on_to_its_end(store: Store, time: Time
     runs = []
     before = None
     for _ in range(100):
-        page = await store.list_runs(TENANT, RunFilter(), before, 2)
+        page = await store.lists.list_runs(TENANT, RunFilter(), before, 2)
         runs += [item.id for item in page.items]
         before = page.next
         if before is None:
             break
     assert runs == sorted(set(runs), reverse=True)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (before, len(runs)) == (None, counts.runs + counts.history)
 
 
@@ -259,7 +259,7 @@ async def test_runs_are_listed_from_both_homes(store: Store, time: Time) -> None
     await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
 
     async def listed(filter: RunFilter, before: UUID | None = None, limit: int = 50) -> list[UUID]:
-        return [item.id for item in (await store.list_runs(TENANT, filter, before, limit)).items]
+        return [item.id for item in (await store.lists.list_runs(TENANT, filter, before, limit)).items]
 
     everything = [waiting.run_id, running, tried, failed, ended]
     assert await listed(RunFilter()) == everything
@@ -273,7 +273,7 @@ async def test_runs_are_listed_from_both_homes(store: Store, time: Time) -> None
     assert await listed(RunFilter(queue="mail")) == [failed]
     assert await listed(RunFilter(job_id=waiting.job_id)) == [waiting.run_id]
     assert await listed(RunFilter(due_from=time.now - timedelta(seconds=1))) == everything[:2]
-    (item,) = (await store.list_runs(TENANT, RunFilter(state=RunState.FAILED))).items
+    (item,) = (await store.lists.list_runs(TENANT, RunFilter(state=RunState.FAILED))).items
     assert (item.failure, item.error, item.attempt) == (FailureClass.ERROR, "ValueError: no", 1)
     assert item.finished_at is not None and item.worker_id == worker.id
 
@@ -294,10 +294,10 @@ async def test_dead_letters_are_listed(store: Store, time: Time) -> None:
         time.advance(minutes=1)
 
     async def listed(filter: DeadFilter, before: UUID | None = None, limit: int = 50) -> list[UUID]:
-        return [item.run_id for item in (await store.list_dead_letters(TENANT, filter, before, limit)).items]
+        return [item.run_id for item in (await store.lists.list_dead_letters(TENANT, filter, before, limit)).items]
 
     assert await listed(DeadFilter()) == found[::-1]
-    first = await store.list_dead_letters(TENANT, DeadFilter(), None, 2)
+    first = await store.lists.list_dead_letters(TENANT, DeadFilter(), None, 2)
     assert first.next == found[1] and await listed(DeadFilter(), first.next) == found[:1]
     assert await listed(DeadFilter(task="count")) == [found[1]]
     assert await listed(DeadFilter(queue="mail")) == [found[2]]
@@ -307,8 +307,8 @@ async def test_dead_letters_are_listed(store: Store, time: Time) -> None:
     assert await listed(DeadFilter(error="Value")) == found[::-1]
     assert await listed(DeadFilter(error="other")) == []
     assert await listed(DeadFilter(failure=FailureClass.TIMEOUT)) == []
-    assert (await store.list_dead_letters(STRANGER, DeadFilter())).items == ()
-    item = (await store.list_dead_letters(TENANT, DeadFilter(task="count"))).items[0]
+    assert (await store.lists.list_dead_letters(STRANGER, DeadFilter())).items == ()
+    item = (await store.lists.list_dead_letters(TENANT, DeadFilter(task="count"))).items[0]
     assert await listed(DeadFilter(job_id=item.job_id)) == [found[1]]
     assert (item.task, item.attempt, item.error) == ("count", 1, "ValueError: no")
 
@@ -316,17 +316,17 @@ async def test_dead_letters_are_listed(store: Store, time: Time) -> None:
 async def test_the_status_of_a_job_tells_its_last_and_next_run(store: Store, time: Time) -> None:
     worker = await hand(store, HOUR)
     submitted = await submit(store, job())
-    report = await store.job_status(TENANT, submitted.job_id)
+    report = await store.lists.job_status(TENANT, submitted.job_id)
     assert (report.status, report.last_run, report.next_run) == (JobStatus.PENDING, None, time.now)
     await worker.retry(await worker.claim_one(), 60)
-    report = await store.job_status(TENANT, submitted.job_id)
+    report = await store.lists.job_status(TENANT, submitted.job_id)
     assert (report.status, report.attempts, report.retry_count) == (JobStatus.RETRYING, 1, 1)
     assert (report.next_run, report.failure_reason) == (time.now + MINUTE, "ValueError: not yet")
     time.advance(minutes=1)
     run = await worker.claim_one()
-    assert (await store.job_status(TENANT, submitted.job_id)).status is JobStatus.RUNNING
+    assert (await store.lists.job_status(TENANT, submitted.job_id)).status is JobStatus.RUNNING
     await worker.fail(run)
-    report = await store.job_status(TENANT, submitted.job_id)
+    report = await store.lists.job_status(TENANT, submitted.job_id)
     assert (report.status, report.attempts, report.retry_count) == (JobStatus.FAILED, 2, 1)
     assert (report.next_run, report.failure_reason) == (None, "ValueError: no")
     assert report.last_run is not None and report.last_run.id == submitted.run_id
@@ -335,13 +335,13 @@ async def test_the_status_of_a_job_tells_its_last_and_next_run(store: Store, tim
 async def test_the_status_of_a_recurring_job(store: Store, time: Time) -> None:
     submitted = await submit(store, job(Every(MINUTE)))
     worker = await hand(store, HOUR)
-    assert (await store.job_status(TENANT, submitted.job_id)).last_run is None
+    assert (await store.lists.job_status(TENANT, submitted.job_id)).last_run is None
     time.advance(minutes=1)
     await fire(store)
     await worker.succeed(await worker.claim_one())
-    report = await store.job_status(TENANT, submitted.job_id)
+    report = await store.lists.job_status(TENANT, submitted.job_id)
     assert (report.status, report.next_run, report.retry_count) == (JobStatus.ACTIVE, time.now + MINUTE, 0)
     assert report.last_run is not None and report.last_run.state is RunState.SUCCEEDED
     for tenant_id, job_id in ((STRANGER, submitted.job_id), (TENANT, new_id())):
         with pytest.raises(NotFound):
-            await store.job_status(tenant_id, job_id)
+            await store.lists.job_status(tenant_id, job_id)

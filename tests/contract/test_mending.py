@@ -44,31 +44,37 @@ async def test_a_deleted_job_is_gone_and_its_runs_stay(store: Store, time: Time,
     claimed = await worker.claim() if home in ("running", "over", "recurring") else []
     if home != "running":
         await worker.succeed(*claimed)
-    await store.delete_job(TENANT, submitted.job_id)
-    for asking in (store.job, store.job_status, store.delete_job, store.cancel_job, store.pause_job):
+    await store.replay.delete_job(TENANT, submitted.job_id)
+    for asking in (
+        store.reads.job,
+        store.lists.job_status,
+        store.replay.delete_job,
+        store.control.cancel_job,
+        store.control.pause_job,
+    ):
         with pytest.raises(NotFound):
             await asking(TENANT, submitted.job_id)
-    assert (await store.list_jobs(TENANT, JobFilter())).items == ()
-    assert (await store.list_jobs(TENANT, JobFilter(owner="u1"))).items == ()
+    assert (await store.lists.list_jobs(TENANT, JobFilter())).items == ()
+    assert (await store.lists.list_jobs(TENANT, JobFilter(owner="u1"))).items == ()
     if home == "running":
-        assert await store.cancellations(worker.id) == (claimed[0].run_id,)
+        assert await store.leases.cancellations(worker.id) == (claimed[0].run_id,)
         await worker.retry(claimed[0])
-    runs = (await store.list_runs(TENANT, RunFilter())).items
+    runs = (await store.lists.list_runs(TENANT, RunFilter())).items
     ended = RunState.SUCCEEDED if home in ("over", "recurring") else RunState.CANCELLED
     assert [run.state for run in runs] == [ended]
     time.advance(hours=2)
     assert (await fire(store)).fired == 0
     again = await submit(store, job(schedule, options=said, key="k"))
     assert again.created and again.job_id != submitted.job_id
-    assert [item.id for item in (await store.list_jobs(TENANT, JobFilter())).items] == [again.job_id]
+    assert [item.id for item in (await store.lists.list_jobs(TENANT, JobFilter())).items] == [again.job_id]
 
 
 async def test_another_tenants_job_is_not_deleted(store: Store) -> None:
     submitted = await submit(store, job())
     for tenant_id, job_id in ((STRANGER, submitted.job_id), (TENANT, new_id())):
         with pytest.raises(NotFound):
-            await store.delete_job(tenant_id, job_id)
-    assert (await store.job(TENANT, submitted.job_id)).id == submitted.job_id
+            await store.replay.delete_job(tenant_id, job_id)
+    assert (await store.reads.job(TENANT, submitted.job_id)).id == submitted.job_id
 
 
 async def test_a_run_that_waits_for_its_next_try_can_be_hurried(store: Store, time: Time) -> None:
@@ -77,7 +83,7 @@ async def test_a_run_that_waits_for_its_next_try_can_be_hurried(store: Store, ti
     await worker.retry(await worker.claim_one(), 600)
     assert submitted.run_id is not None
     assert await worker.claim() == []
-    run = await store.retry_run(TENANT, submitted.run_id, NONCE)
+    run = await store.replay.retry_run(TENANT, submitted.run_id, NONCE)
     assert (run.id, run.state, run.ready_at) == (submitted.run_id, RunState.RETRYING, time.now)
     assert (await worker.claim_one()).run_id == submitted.run_id
 
@@ -90,21 +96,21 @@ async def test_a_run_that_is_over_is_repeated_by_a_new_one(store: Store, time: T
     if end == "failed":
         await worker.fail(await worker.claim_one())
     else:
-        await store.cancel_run(TENANT, submitted.run_id)
+        await store.control.cancel_run(TENANT, submitted.run_id)
     time.advance(seconds=10)
-    run = await store.retry_run(TENANT, submitted.run_id, NONCE)
+    run = await store.replay.retry_run(TENANT, submitted.run_id, NONCE)
     assert run.id != submitted.run_id
     assert (run.job_id, run.state, run.due_at) == (submitted.job_id, RunState.PENDING, time.now)
-    assert (await store.list_dead_letters(TENANT, DeadFilter())).items == ()
+    assert (await store.lists.list_dead_letters(TENANT, DeadFilter())).items == ()
     claimed = await worker.claim_one()
     assert (claimed.run_id, claimed.args, claimed.timeout_ms, claimed.attempt) == (run.id, b'{"a":1}', 5000, 1)
-    (item, old) = (await store.list_runs(TENANT, RunFilter())).items
+    (item, old) = (await store.lists.list_runs(TENANT, RunFilter())).items
     assert (item.replays, old.id) == (show("run", submitted.run_id), submitted.run_id)
-    assert (await store.job_status(TENANT, submitted.job_id)).status is JobStatus.RUNNING
+    assert (await store.lists.job_status(TENANT, submitted.job_id)).status is JobStatus.RUNNING
     await worker.succeed(claimed)
-    assert (await store.job_status(TENANT, submitted.job_id)).status is JobStatus.SUCCEEDED
+    assert (await store.lists.job_status(TENANT, submitted.job_id)).status is JobStatus.SUCCEEDED
     for status, count in ((JobStatus.SUCCEEDED, 1), (JobStatus.FAILED, 0), (JobStatus.CANCELLED, 0)):
-        assert len((await store.list_jobs(TENANT, JobFilter(status=status))).items) == count
+        assert len((await store.lists.list_jobs(TENANT, JobFilter(status=status))).items) == count
 
 
 async def test_a_job_that_was_repeated_many_times_is_still_in_its_list(store: Store, time: Time) -> None:
@@ -118,11 +124,11 @@ async def test_a_job_that_was_repeated_many_times_is_still_in_its_list(store: St
     for nonce in range(20):
         assert run_id is not None
         time.advance(seconds=10)
-        run_id = (await store.retry_run(TENANT, run_id, bytes([nonce]) * len(NONCE))).id
+        run_id = (await store.replay.retry_run(TENANT, run_id, bytes([nonce]) * len(NONCE))).id
         await worker.fail(await worker.claim_one())
-    page = await store.list_jobs(TENANT, JobFilter(), limit=1)
+    page = await store.lists.list_jobs(TENANT, JobFilter(), limit=1)
     assert [item.id for item in page.items] == [submitted.job_id]
-    page = await store.list_jobs(TENANT, JobFilter(), page.next, limit=1)
+    page = await store.lists.list_jobs(TENANT, JobFilter(), page.next, limit=1)
     assert [item.id for item in page.items] == [older]
 
 
@@ -132,15 +138,15 @@ async def missed(store: Store, time: Time, **given: Any) -> tuple[UUID, UUID]:
     submitted = await submit(store, job(Cron("0 * * * *"), options=encode_options(said), **given))
     time.advance(hours=3, minutes=30)
     await fire(store)
-    skipped, *_ = await store.runs_of_job(TENANT, submitted.job_id)
+    skipped, *_ = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert skipped.state is RunState.SKIPPED
     return submitted.job_id, skipped.id
 
 
 async def test_a_skipped_occurrence_is_repeated_with_what_its_job_says(store: Store, time: Time) -> None:
     job_id, skipped = await missed(store, time, args=b'{"to":"ops"}', timeout_ms=5000)
-    await store.edit_job(TENANT, job_id, Changes(queue="mail"))
-    run = await store.retry_run(TENANT, skipped, NONCE)
+    await store.control.edit_job(TENANT, job_id, Changes(queue="mail"))
+    run = await store.replay.retry_run(TENANT, skipped, NONCE)
     assert (run.job_id, run.state, run.queue) == (job_id, RunState.PENDING, "mail")
     claimed = await (await hand(store)).claim_one()
     assert (claimed.run_id, claimed.args, claimed.timeout_ms) == (run.id, b'{"to":"ops"}', 5000)
@@ -150,11 +156,11 @@ async def test_a_skipped_occurrence_is_repeated_with_what_its_job_says(store: St
 
 async def test_a_skipped_occurrence_of_a_job_that_is_gone_is_not_repeated(store: Store, time: Time) -> None:
     job_id, skipped = await missed(store, time)
-    await store.cancel_job(TENANT, job_id)
+    await store.control.cancel_job(TENANT, job_id)
     time.advance(minutes=1)
-    await store.prune(timedelta(seconds=1), HOUR, 1)
+    await store.pruning.prune(timedelta(seconds=1), HOUR, 1)
     with pytest.raises(Conflict, match="nothing is kept"):
-        await store.retry_run(TENANT, skipped, NONCE)
+        await store.replay.retry_run(TENANT, skipped, NONCE)
 
 
 async def test_only_what_ended_badly_is_repeated(store: Store) -> None:
@@ -167,15 +173,15 @@ async def test_only_what_ended_badly_is_repeated(store: Store) -> None:
     for run_id in (done, running, waiting):
         assert run_id is not None
         with pytest.raises(Conflict):
-            await store.retry_run(TENANT, run_id, NONCE)
+            await store.replay.retry_run(TENANT, run_id, NONCE)
     failed = await dead(store, worker, task="count") if await worker.claim() else None
     assert failed is not None
     for tenant_id, run_id in ((STRANGER, failed), (TENANT, new_id())):
         with pytest.raises(NotFound):
-            await store.retry_run(tenant_id, run_id, NONCE)
-    await store.delete_job(TENANT, (await store.run(TENANT, failed)).job_id)
+            await store.replay.retry_run(tenant_id, run_id, NONCE)
+    await store.replay.delete_job(TENANT, (await store.reads.run(TENANT, failed)).job_id)
     with pytest.raises(Conflict):
-        await store.retry_run(TENANT, failed, NONCE)
+        await store.replay.retry_run(TENANT, failed, NONCE)
 
 
 async def test_dead_letters_are_repeated_at_a_rate(store: Store, time: Time) -> None:
@@ -185,15 +191,15 @@ async def test_dead_letters_are_repeated_at_a_rate(store: Store, time: Time) -> 
         died.append(await dead(store, worker))
         time.advance(seconds=1)
     other = await dead(store, worker, task="count")
-    replayed = await store.replay_dead_letters(TENANT, DeadFilter(task="greet"), NONCE, limit=3, rate=0.5)
+    replayed = await store.replay.replay_dead_letters(TENANT, DeadFilter(task="greet"), NONCE, limit=3, rate=0.5)
     assert ([old for old, _ in replayed.runs], replayed.more) == (died[:3], True)
     new = [run_id for _, run_id in replayed.runs]
     assert [run.run_id for run in await worker.claim()] == new[:1]
     time.advance(seconds=2)
     assert [run.run_id for run in await worker.claim()] == new[1:2]
-    left = (await store.list_dead_letters(TENANT, DeadFilter())).items
+    left = (await store.lists.list_dead_letters(TENANT, DeadFilter())).items
     assert [item.run_id for item in left] == [other, died[3]]
-    assert (await store.replay_dead_letters(STRANGER, DeadFilter(), NONCE)).runs == ()
+    assert (await store.replay.replay_dead_letters(STRANGER, DeadFilter(), NONCE)).runs == ()
 
 
 async def test_a_dead_letter_is_repeated_once_whoever_asks(store: Store, other: Store) -> None:
@@ -201,7 +207,7 @@ async def test_a_dead_letter_is_repeated_once_whoever_asks(store: Store, other: 
     died = {await dead(store, worker) for _ in range(5)}
     answers = await asyncio.gather(
         *(
-            asked.replay_dead_letters(TENANT, DeadFilter(), bytes([turn]))
+            asked.replay.replay_dead_letters(TENANT, DeadFilter(), bytes([turn]))
             for turn in range(4)
             for asked in (store, other)
         )
@@ -214,17 +220,17 @@ async def test_a_dead_letter_is_repeated_once_whoever_asks(store: Store, other: 
 async def test_dead_letters_of_deleted_jobs_are_passed_over(store: Store) -> None:
     worker = await hand(store, HOUR)
     died = [await dead(store, worker) for _ in range(2)]
-    await store.delete_job(TENANT, (await store.run(TENANT, died[0])).job_id)
-    replayed = await store.replay_dead_letters(TENANT, DeadFilter(), NONCE)
+    await store.replay.delete_job(TENANT, (await store.reads.run(TENANT, died[0])).job_id)
+    replayed = await store.replay.replay_dead_letters(TENANT, DeadFilter(), NONCE)
     assert [old for old, _ in replayed.runs] == died[1:]
-    assert await store.discard_dead_letters(TENANT, DeadFilter()) == 1
+    assert await store.replay.discard_dead_letters(TENANT, DeadFilter()) == 1
 
 
 async def test_dead_letters_are_discarded(store: Store) -> None:
     worker = await hand(store, HOUR)
     died = [await dead(store, worker) for _ in range(3)]
-    assert await store.discard_dead_letters(STRANGER, DeadFilter()) == 0
-    assert await store.discard_dead_letters(TENANT, DeadFilter(run_id=died[1])) == 1
-    assert await store.discard_dead_letters(TENANT, DeadFilter(), limit=1) == 1
-    left = (await store.list_dead_letters(TENANT, DeadFilter())).items
+    assert await store.replay.discard_dead_letters(STRANGER, DeadFilter()) == 0
+    assert await store.replay.discard_dead_letters(TENANT, DeadFilter(run_id=died[1])) == 1
+    assert await store.replay.discard_dead_letters(TENANT, DeadFilter(), limit=1) == 1
+    left = (await store.lists.list_dead_letters(TENANT, DeadFilter())).items
     assert [item.run_id for item in left] == [died[2]]

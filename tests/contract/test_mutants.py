@@ -12,9 +12,9 @@ from tests.contract.worlds import Time
 
 async def test_jobs_are_dropped(store: Store) -> None:
     with MUTANTS["drop-one-in-a-thousand"].broken(1):
-        answers = await store.submit(TENANT, [job() for _ in range(5_000)])
+        answers = await store.intake.submit(TENANT, [job() for _ in range(5_000)])
     assert len(answers) == 5_000
-    assert 0 < 5_000 - (await store.counts()).runs < 50
+    assert 0 < 5_000 - (await store.reads.counts()).runs < 50
 
 
 async def test_there_is_no_fence(store: Store, time: Time) -> None:
@@ -31,7 +31,7 @@ async def test_there_is_no_fence(store: Store, time: Time) -> None:
     with MUTANTS["no-fence"].broken(1):
         assert await slow.succeed(late) == Completed()
         assert (await quick.succeed(run)).refused == {run.run_id}
-    told = await store.run(TENANT, run.run_id)
+    told = await store.reads.run(TENANT, run.run_id)
     assert (told.state, told.attempt, told.lost) == (RunState.SUCCEEDED, 1, 1)
 
 
@@ -40,7 +40,7 @@ async def test_a_run_is_ready_early(store: Store, time: Time) -> None:
     time.advance(seconds=590)
     with MUTANTS["fire-early"].broken(1):
         assert (await fire(store)).fired == 1
-    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    (run,) = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert run.due_at - run.ready_at == timedelta(seconds=1)
     time.advance(seconds=9)
     assert (await (await hand(store)).claim_one()).run_id == run.id

@@ -66,14 +66,14 @@ async def test_what_a_newer_release_may_read_is_left_to_it(world: World, store: 
     time.advance(minutes=3)
     scan = await fire(store)
     assert [item.job_id for item in scan.passed_by] == [submitted.job_id]
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.next_run) == (JobState.ACTIVE, START + MINUTE)
     assert "this node leaves it to others" in (found.problem or "")
     await write(world, submitted.job_id, "schedule", encode_schedule(EVERY_MINUTE))  # as the newer release reads it
     await fire(store)
-    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert sorted(run.due_at for run in runs) == [START + minute * MINUTE for minute in (1, 2, 3)]
-    assert (await store.job(TENANT, submitted.job_id)).problem is None
+    assert (await store.reads.job(TENANT, submitted.job_id)).problem is None
 
 
 async def test_policies_that_a_newer_release_may_read_are_left_to_it(world: World, store: Store, time: Time) -> None:
@@ -83,34 +83,34 @@ async def test_policies_that_a_newer_release_may_read_are_left_to_it(world: Worl
     for _ in range(3):
         time.advance(minutes=1)
         assert [item.job_id for item in (await fire(store)).passed_by] == [submitted.job_id]
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.made, found.next_run) == (JobState.ACTIVE, 0, START + MINUTE)
     assert found.problem == "this node leaves it to others: this release cannot read its options"
     said = Options(max_runs=1, misfire=Misfire("all"))
     await write(world, submitted.job_id, "options", encode_options(said))  # as the newer release reads them
     await fire(store)
-    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert [run.due_at for run in runs if run.state is RunState.PENDING] == [START + MINUTE]
 
 
 async def test_a_calendar_that_changes_waits_for_a_node_that_can_read_the_job(
     world: World, store: Store, time: Time
 ) -> None:
-    await store.set_calendar(TENANT, "feasts", ())
+    await store.calendars.set_calendar(TENANT, "feasts", ())
     noon = Cron("0 12 * * *", exclude=make_exclusion(calendars=["feasts"]))
     strange = [await submit(store, job(noon)) for _ in range(3)]
     known = await submit(store, job(noon))
     for submitted in strange:
         await write(world, submitted.job_id, "schedule", UNKNOWN[0])
-    await store.set_calendar(TENANT, "feasts", [START.date()])
-    assert await store.recompute_calendars(2) == 0, "it comes to rest"
+    await store.calendars.set_calendar(TENANT, "feasts", [START.date()])
+    assert await store.recompute.recompute_calendars(2) == 0, "it comes to rest"
     tomorrow = START + timedelta(days=1, hours=3)
-    assert (await store.job(TENANT, known.job_id)).next_run == tomorrow
+    assert (await store.reads.job(TENANT, known.job_id)).next_run == tomorrow
     for submitted in strange:
         await write(world, submitted.job_id, "schedule", encode_schedule(noon))  # as the newer release reads it
-    while await store.recompute_calendars(2):
+    while await store.recompute.recompute_calendars(2):
         pass
-    assert {(await store.job(TENANT, each.job_id)).next_run for each in strange} == {tomorrow}
+    assert {(await store.reads.job(TENANT, each.job_id)).next_run for each in strange} == {tomorrow}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_a_run_whose_limits_this_release_cannot_read_waits_for_a_newer_one
     for late, least, most in ((0, 1, 1), (3, 1, 1), (16, 4, 6), (3600, 59, 60)):
         time.advance(seconds=late)
         assert await worker.claim() == []
-        waiting = await store.run(TENANT, strange.run_id)
+        waiting = await store.reads.run(TENANT, strange.run_id)
         assert (waiting.state, waiting.attempt, waiting.fence) == (RunState.PENDING, 0, 0)
         assert waiting.message is not None
         assert waiting.message.startswith("it waits for a node of a newer release: its limits cannot be read: ")
@@ -146,26 +146,26 @@ async def test_a_run_whose_limits_this_release_cannot_read_waits_for_a_newer_one
         left = (waiting.ready_at - time.now).total_seconds()
         assert least <= left <= most, "not at once, again and again"
         assert await worker.claim() == []
-    assert (await store.counts()).dead_letters == 0
+    assert (await store.reads.counts()).dead_letters == 0
     # A node that can read them: what is written in a newer way is the same to it as this is to us.
     await write(world, strange.run_id, "options", b'{"concurrency_key":"k"}', table="runs")
     assert await worker.claim() == []
     time.advance(seconds=61)
     run = await worker.claim_one()
     assert (run.run_id, run.attempt, run.lost) == (strange.run_id, 1, 0)
-    assert (await store.run(TENANT, run.run_id)).message is None
+    assert (await store.reads.run(TENANT, run.run_id)).message is None
 
 
 async def test_many_whose_limits_this_release_cannot_read_are_passed_by_in_one_claim(store: Store) -> None:
     await submit(store, *(job(options=b'{"rate_key":"m","rate":"100/w"}') for _ in range(50)))
     good = await submit(store, job(options=b'{"rate_key":"m","rate":"100/m"}'))
     assert [run.job_id for run in await (await hand(store)).claim(1)] == [good.job_id]
-    assert (await store.counts()).dead_letters == 0
+    assert (await store.reads.counts()).dead_letters == 0
 
 
 async def told(store: Store, job_id: UUID) -> None:
     """It can be looked at, alone and in a list, edited and cancelled."""
-    assert (await store.job(TENANT, job_id)).state in (JobState.ACTIVE, JobState.PAUSED)
-    assert len((await store.list_jobs(TENANT, JobFilter(), None, 10)).items) == 2
-    assert (await store.edit_job(TENANT, job_id, Changes(schedule=EVERY_MINUTE))).schedule == EVERY_MINUTE
-    assert (await store.cancel_job(TENANT, job_id)).state is JobState.CANCELLED
+    assert (await store.reads.job(TENANT, job_id)).state in (JobState.ACTIVE, JobState.PAUSED)
+    assert len((await store.lists.list_jobs(TENANT, JobFilter(), None, 10)).items) == 2
+    assert (await store.control.edit_job(TENANT, job_id, Changes(schedule=EVERY_MINUTE))).schedule == EVERY_MINUTE
+    assert (await store.control.cancel_job(TENANT, job_id)).state is JobState.CANCELLED

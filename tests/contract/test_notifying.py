@@ -22,77 +22,77 @@ def hook(name: str = "ops", **given: object) -> Subscription:
 
 
 async def test_subscriptions_are_set_listed_and_deleted(store: Store) -> None:
-    await store.put_subscription(DEFAULT_TENANT, hook("b"))
-    await store.put_subscription(DEFAULT_TENANT, hook("a", queues=("mail",)))
-    await store.put_subscription(DEFAULT_TENANT, hook("b", paused=True))
-    found = await store.subscriptions(DEFAULT_TENANT)
+    await store.notifications.put_subscription(DEFAULT_TENANT, hook("b"))
+    await store.notifications.put_subscription(DEFAULT_TENANT, hook("a", queues=("mail",)))
+    await store.notifications.put_subscription(DEFAULT_TENANT, hook("b", paused=True))
+    found = await store.notifications.subscriptions(DEFAULT_TENANT)
     assert found == [(DEFAULT_TENANT, hook("a", queues=("mail",))), (DEFAULT_TENANT, hook("b", paused=True))]
-    assert await store.subscriptions() == found
-    assert await store.subscriptions(DEFAULT_TENANT + 1) == []
+    assert await store.notifications.subscriptions() == found
+    assert await store.notifications.subscriptions(DEFAULT_TENANT + 1) == []
     with pytest.raises(NotFound):
-        await store.delete_subscription(DEFAULT_TENANT + 1, "a")
-    await store.delete_subscription(DEFAULT_TENANT, "a")
-    assert await store.subscriptions() == found[1:]
+        await store.notifications.delete_subscription(DEFAULT_TENANT + 1, "a")
+    await store.notifications.delete_subscription(DEFAULT_TENANT, "a")
+    assert await store.notifications.subscriptions() == found[1:]
 
 
 async def test_nobody_is_told_anything_until_somebody_wants_to_know(store: Store) -> None:
     node = uuid4()
-    assert await store.take_notifying(node, SHORT) is None
-    await store.put_subscription(DEFAULT_TENANT, hook())
-    mark = await store.take_notifying(node, SHORT)
+    assert await store.notifications.take_notifying(node, SHORT) is None
+    await store.notifications.put_subscription(DEFAULT_TENANT, hook())
+    mark = await store.notifications.take_notifying(node, SHORT)
     assert mark is not None
-    await store.submit(DEFAULT_TENANT, [prepare(task="t", args={}, max_payload=100)])
-    (event,) = await store.events(mark)
+    await store.intake.submit(DEFAULT_TENANT, [prepare(task="t", args={}, max_payload=100)])
+    (event,) = await store.events.events(mark)
     assert event.kind is EventKind.SUBMITTED
-    await store.notified(event.mark)
-    assert await store.take_notifying(node, SHORT) == event.mark
-    await store.notified(mark)  # never back
-    assert await store.take_notifying(node, SHORT) == event.mark
-    await store.delete_subscription(DEFAULT_TENANT, "ops")
-    assert await store.take_notifying(node, SHORT) is None
+    await store.notifications.notified(event.mark)
+    assert await store.notifications.take_notifying(node, SHORT) == event.mark
+    await store.notifications.notified(mark)  # never back
+    assert await store.notifications.take_notifying(node, SHORT) == event.mark
+    await store.notifications.delete_subscription(DEFAULT_TENANT, "ops")
+    assert await store.notifications.take_notifying(node, SHORT) is None
 
 
 async def test_one_node_is_at_it_and_another_takes_over(store: Store) -> None:
-    await store.put_subscription(DEFAULT_TENANT, hook())
+    await store.notifications.put_subscription(DEFAULT_TENANT, hook())
     one, other = uuid4(), uuid4()
-    mark = await store.take_notifying(one, timedelta(0))
+    mark = await store.notifications.take_notifying(one, timedelta(0))
     assert mark is not None
-    assert await store.take_notifying(other, timedelta(minutes=1)) == mark
-    assert await store.take_notifying(one, SHORT) is None
-    assert await store.take_notifying(other, SHORT) == mark
+    assert await store.notifications.take_notifying(other, timedelta(minutes=1)) == mark
+    assert await store.notifications.take_notifying(one, SHORT) is None
+    assert await store.notifications.take_notifying(other, SHORT) == mark
 
 
 async def test_news_of_runs_from_any_home(store: Store) -> None:
     options = Options(name="report", tags=("nightly",))
     jobs = [prepare(task="t", args={"secret": 1}, max_payload=100, queue="mail", options=options) for _ in range(2)]
-    run_ids = [answer.run_id for answer in await store.submit(DEFAULT_TENANT, jobs)]
+    run_ids = [answer.run_id for answer in await store.intake.submit(DEFAULT_TENANT, jobs)]
     assert all(run_ids)
-    await store.cancel_run(DEFAULT_TENANT, run_ids[0])  # type: ignore[arg-type]
-    found = await store.news_of_runs(DEFAULT_TENANT, [*run_ids, new_id()])  # type: ignore[list-item]
+    await store.control.cancel_run(DEFAULT_TENANT, run_ids[0])  # type: ignore[arg-type]
+    found = await store.notifications.news_of_runs(DEFAULT_TENANT, [*run_ids, new_id()])  # type: ignore[list-item]
     assert {news.id for news in found} == set(run_ids)
     assert {(news.task, news.queue, news.options.name) for news in found} == {("t", "mail", "report")}
     assert {news.id for news in found if news.finished_at is not None} == {run_ids[0]}
-    assert await store.news_of_runs(DEFAULT_TENANT + 1, run_ids) == []  # type: ignore[arg-type]
+    assert await store.notifications.news_of_runs(DEFAULT_TENANT + 1, run_ids) == []  # type: ignore[arg-type]
 
 
 async def test_alerts_are_looked_at_by_one_node_at_a_time(store: Store) -> None:
     rule = AlertRule("many", Figure.BACKLOG, 100)
-    assert not (await store.put_alert(DEFAULT_TENANT, rule)).open
-    (alert,) = await store.take_alerts(timedelta(minutes=1))
+    assert not (await store.notifications.put_alert(DEFAULT_TENANT, rule)).open
+    (alert,) = await store.notifications.take_alerts(timedelta(minutes=1))
     assert alert.rule == rule
-    assert await store.take_alerts(timedelta(minutes=1)) == []
-    assert len(await store.take_alerts(timedelta(0))) == 1
+    assert await store.notifications.take_alerts(timedelta(minutes=1)) == []
+    assert len(await store.notifications.take_alerts(timedelta(0))) == 1
     now = await store.now()
     opened, turn = judge(alert, 200, now)
     assert turn == "opened"
-    assert await store.keep_alert(opened, alert.version)
-    assert not await store.keep_alert(opened, alert.version), "somebody was quicker"
-    (found,) = await store.alerts(DEFAULT_TENANT)
+    assert await store.notifications.keep_alert(opened, alert.version)
+    assert not await store.notifications.keep_alert(opened, alert.version), "somebody was quicker"
+    (found,) = await store.notifications.alerts(DEFAULT_TENANT)
     assert (found.open, found.value, found.version) == (True, 200, 1)
-    await store.put_alert(DEFAULT_TENANT, AlertRule("many", Figure.BACKLOG, 300))
-    assert not await store.keep_alert(opened, 1), "the rule is another one"
-    assert await store.alerts(DEFAULT_TENANT + 1) == []
+    await store.notifications.put_alert(DEFAULT_TENANT, AlertRule("many", Figure.BACKLOG, 300))
+    assert not await store.notifications.keep_alert(opened, 1), "the rule is another one"
+    assert await store.notifications.alerts(DEFAULT_TENANT + 1) == []
     with pytest.raises(NotFound):
-        await store.delete_alert(DEFAULT_TENANT, "few")
-    await store.delete_alert(DEFAULT_TENANT, "many")
-    assert await store.alerts(DEFAULT_TENANT) == []
+        await store.notifications.delete_alert(DEFAULT_TENANT, "few")
+    await store.notifications.delete_alert(DEFAULT_TENANT, "many")
+    assert await store.notifications.alerts(DEFAULT_TENANT) == []

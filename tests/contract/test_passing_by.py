@@ -54,13 +54,13 @@ async def test_a_job_that_is_passed_by_stays_as_it_is(store: Store, other: Store
     strange, usual = recurring(Misfire()), recurring(Misfire())
     await submit(store, strange, usual)
     time.advance(minutes=1)
-    before = await store.job(TENANT, strange.id)
+    before = await store.reads.job(TENANT, strange.id)
     scan = await fire(store, planned=leaving_out(strange.id))
     assert (scan.fired, scan.seen, scan.set_aside) == (1, 2, ())
     assert scan.passed_by == (PassedBy(strange.id, "not here"),)
-    assert await store.job(TENANT, strange.id) == before
+    assert await store.reads.job(TENANT, strange.id) == before
     assert (await fire(other)).fired == 1, "another node fires it"
-    assert [run.due_at for run in await store.runs_of_job(TENANT, strange.id)] == [START + MINUTE]
+    assert [run.due_at for run in await store.reads.runs_of_job(TENANT, strange.id)] == [START + MINUTE]
 
 
 async def test_what_is_passed_by_hides_nothing_and_calls_for_no_look(store: Store, time: Time) -> None:
@@ -72,11 +72,11 @@ async def test_what_is_passed_by_hides_nothing_and_calls_for_no_look(store: Stor
     time.advance(minutes=1)
     plan, without = leaving_out(*(each.id for each in strange)), [each.id for each in strange]
     assert len((await fire(store, limit=5, planned=plan)).passed_by) == 5
-    scan = await store.fire_due(5, plan, without)
+    scan = await store.firing.fire_due(5, plan, without)
     assert (scan.fired, scan.seen) == (1, 1)
     assert scan.next_in is not None
     assert scan.next_in > timedelta(0), "they do not keep a scanner busy"
-    assert (await store.fire_due(5, plan, without)).seen == 0
+    assert (await store.firing.fire_due(5, plan, without)).seen == 0
 
 
 @pytest.mark.parametrize("batch", [3, 1000])
@@ -100,9 +100,9 @@ async def test_a_node_without_file_descriptors_pauses_no_job(
     scanner = Scanner(store, batch=batch)
     for _ in range(6):
         await scanner.tick()
-    assert len(await store.runs_of_job(TENANT, usual)) == 1, "what it can plan goes on behind them"
+    assert len(await store.reads.runs_of_job(TENANT, usual)) == 1, "what it can plan goes on behind them"
     for each in zoned:
-        found = await store.job(TENANT, each.id)
+        found = await store.reads.job(TENANT, each.id)
         assert (found.state, found.next_run) == (JobState.ACTIVE, START + MINUTE)
         assert "this node leaves it to others" in (found.problem or ""), "asked on that very node"
     assert caplog.text.count("cannot plan") == 1, "it says so once in a while"
@@ -110,12 +110,12 @@ async def test_a_node_without_file_descriptors_pauses_no_job(
     time.advance(minutes=2)
     exhausted.now = False
     await scanner.tick()
-    assert await store.runs_of_job(TENANT, zoned[0].id) == [], "it does not look at them all the time"
+    assert await store.reads.runs_of_job(TENANT, zoned[0].id) == [], "it does not look at them all the time"
     moment += 3
     for _ in range(6):
         await scanner.tick()
     for each in zoned:
-        runs = await store.runs_of_job(TENANT, each.id)
+        runs = await store.reads.runs_of_job(TENANT, each.id)
         assert sorted(run.due_at for run in runs) == [START + minute * MINUTE for minute in (1, 2, 3)]
 
 
@@ -133,16 +133,16 @@ async def test_resuming_a_job_that_was_set_aside_makes_up_for_what_was_missed(
     await worker.succeed(await worker.claim_one())
     time.advance(minutes=1)
     await fire(store, planned=lambda due, _: [SetAside(each.job_id, "it cannot be read") for each in due])
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.problem, found.next_run) == (JobState.PAUSED, "it cannot be read", None)
     time.advance(minutes=30, seconds=30)
     assert (await fire(store)).seen == 0
-    await store.resume_job(TENANT, submitted.job_id)
+    await store.control.resume_job(TENANT, submitted.job_id)
     await fire(store)
-    runs = await store.runs_of_job(TENANT, submitted.job_id, 1000)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id, 1000)
     assert sorted(run.due_at for run in runs) == [START + minute * MINUTE for minute in range(1, 33)]
     assert sum(run.state is RunState.PENDING for run in runs) == made
-    resumed = await store.job(TENANT, submitted.job_id)
+    resumed = await store.reads.job(TENANT, submitted.job_id)
     assert (resumed.made, resumed.missed, resumed.problem) == (1 + made, 31 - made, None)
 
 
@@ -156,11 +156,11 @@ async def test_a_job_that_was_set_aside_repeats_nothing_when_the_clock_is_put_ba
     time.advance(minutes=1)
     await fire(store, planned=lambda due, _: [SetAside(each.job_id, "it cannot be read") for each in due])
     time.advance(minutes=-5)
-    await store.resume_job(TENANT, submitted.job_id)
+    await store.control.resume_job(TENANT, submitted.job_id)
     for _ in range(8):
         time.advance(minutes=1)
         await fire(store)
         for run in await worker.claim():
             assert run.run_id != ran.run_id
             assert not (await worker.fail(run)).refused
-    assert (await store.job(TENANT, submitted.job_id)).made == 5
+    assert (await store.reads.job(TENANT, submitted.job_id)).made == 5

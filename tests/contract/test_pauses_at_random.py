@@ -35,24 +35,24 @@ class Story:
             case 0 | 1 | 2:
                 self._time.advance(minutes=self._random.choice([0.3, 1, 2, 7]))
                 await fire(self._store)
-                await self._store.unblock(10)
+                await self._store.firing.unblock(10)
             case 3 | 4 | 5:
                 await self._work()
             case 6:
                 changes = Changes(options={"overlap": self._random.choice(OVERLAPS)})
-                await self._store.edit_job(TENANT, self._job_id, changes)
+                await self._store.control.edit_job(TENANT, self._job_id, changes)
             case 7:
-                run = await self._store.trigger_job(TENANT, self._job_id, self._random.randbytes(8))
+                run = await self._store.control.trigger_job(TENANT, self._job_id, self._random.randbytes(8))
                 self.manual.add(run.id)
             case 8:
                 days = [START.date() + timedelta(days=self._random.randint(5, 9))]
-                await self._store.set_calendar(TENANT, "off", days)
+                await self._store.calendars.set_calendar(TENANT, "off", days)
             case 9:
-                runs = await self._store.runs_of_job(TENANT, self._job_id, 1000)
+                runs = await self._store.reads.runs_of_job(TENANT, self._job_id, 1000)
                 if waiting := [run.id for run in runs if run.state is RunState.PENDING]:
-                    await self._store.cancel_run(TENANT, self._random.choice(waiting))
+                    await self._store.control.cancel_run(TENANT, self._random.choice(waiting))
             case _:
-                steer = self._store.resume_job if self.paused else self._store.pause_job
+                steer = self._store.control.resume_job if self.paused else self._store.control.pause_job
                 await steer(TENANT, self._job_id)
                 self.paused = not self.paused
 
@@ -62,7 +62,7 @@ class Story:
             end = self._random.choice([self._worker.succeed, self._worker.fail, self._worker.retry, None])
             if end is not None:
                 await end(run)
-        await self._store.unblock(10)
+        await self._store.firing.unblock(10)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -74,7 +74,7 @@ async def test_each_occurrence_is_decided_about_once(store: Store, time: Time, s
         overlap=random.choice(OVERLAPS),
         max_runs=random.choice([None, None, 5, 15]),
     )
-    await store.set_calendar(TENANT, "off", [])
+    await store.calendars.set_calendar(TENANT, "off", [])
     every_minute = Cron("* * * * *", exclude=make_exclusion(calendars=["off"]))
     job_id = (await submit(store, job(every_minute, options=encode_options(options)))).job_id
     story = Story(random, time, await hand(store, timedelta(days=9)), job_id)
@@ -82,14 +82,14 @@ async def test_each_occurrence_is_decided_about_once(store: Store, time: Time, s
         try:
             await story.step()
         except Conflict:
-            assert (await store.job(TENANT, job_id)).state is JobState.ENDED
+            assert (await store.reads.job(TENANT, job_id)).state is JobState.ENDED
             break
-    if story.paused and (await store.job(TENANT, job_id)).state is JobState.PAUSED:
-        await store.resume_job(TENANT, job_id)
+    if story.paused and (await store.reads.job(TENANT, job_id)).state is JobState.PAUSED:
+        await store.control.resume_job(TENANT, job_id)
     await fire(store)
     await fire(store)
-    found = await store.job(TENANT, job_id)
-    runs = [run for run in await store.runs_of_job(TENANT, job_id, 2000) if run.id not in story.manual]
+    found = await store.reads.job(TENANT, job_id)
+    runs = [run for run in await store.reads.runs_of_job(TENANT, job_id, 2000) if run.id not in story.manual]
     skipped = [run for run in runs if run.state is RunState.SKIPPED]
     ids = {run.id for run in runs}
     assert len(ids) == len(runs)

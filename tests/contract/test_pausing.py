@@ -28,13 +28,13 @@ async def backlog(store: Store, time: Time, minutes: int = 30, **options: object
     for _ in range(minutes):
         time.advance(minutes=1)
         await fire(store)
-    assert len(await store.runs_of_job(TENANT, submitted.job_id, 1000)) == minutes
+    assert len(await store.reads.runs_of_job(TENANT, submitted.job_id, 1000)) == minutes
     return submitted.job_id
 
 
 async def states(store: Store, job_id: UUID) -> dict[int, RunState]:
     """The runs of a job by the minute of their occurrence, each of which there is once."""
-    runs = await store.runs_of_job(TENANT, job_id, 2000)
+    runs = await store.reads.runs_of_job(TENANT, job_id, 2000)
     found = {int((run.due_at - START) / MINUTE): run.state for run in runs}
     assert len(found) == len(runs)
     return found
@@ -44,20 +44,20 @@ async def states(store: Store, job_id: UUID) -> dict[int, RunState]:
 async def test_nothing_starts_while_a_job_is_paused(store: Store, time: Time, jitter: float) -> None:
     job_id = await backlog(store, time, jitter=jitter)
     worker = await hand(store, timedelta(hours=9))
-    before = {run.id: run.due_at for run in await store.runs_of_job(TENANT, job_id, 1000)}
-    paused = await store.pause_job(TENANT, job_id)
+    before = {run.id: run.due_at for run in await store.reads.runs_of_job(TENANT, job_id, 1000)}
+    paused = await store.control.pause_job(TENANT, job_id)
     assert (paused.state, paused.made) == (JobState.PAUSED, 0)
-    assert (await store.counts()).runs == 0
+    assert (await store.reads.counts()).runs == 0
     time.advance(hours=2)
     await fire(store)
     assert await worker.claim() == []
-    await store.edit_job(TENANT, job_id, Changes(options={"misfire": Misfire("all", most=1000)}))
-    await store.resume_job(TENANT, job_id)
+    await store.control.edit_job(TENANT, job_id, Changes(options={"misfire": Misfire("all", most=1000)}))
+    await store.control.resume_job(TENANT, job_id)
     await fire(store)
-    after = {run.id: run.due_at for run in await store.runs_of_job(TENANT, job_id, 1000)}
+    after = {run.id: run.due_at for run in await store.reads.runs_of_job(TENANT, job_id, 1000)}
     assert before.items() <= after.items(), "each of them is back, as it was"
     assert len(after) == 150
-    assert (await store.job(TENANT, job_id)).made == 150
+    assert (await store.reads.job(TENANT, job_id)).made == 150
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ async def test_resuming_applies_the_misfire_policy_to_what_was_withdrawn(
     store: Store, time: Time, misfire: Misfire, made: int
 ) -> None:
     job_id = await backlog(store, time)
-    await store.pause_job(TENANT, job_id)
-    await store.edit_job(TENANT, job_id, Changes(options={"misfire": misfire}))
+    await store.control.pause_job(TENANT, job_id)
+    await store.control.edit_job(TENANT, job_id, Changes(options={"misfire": misfire}))
     time.advance(seconds=30)
-    await store.resume_job(TENANT, job_id)
+    await store.control.resume_job(TENANT, job_id)
     await fire(store)
     found = await states(store, job_id)
     assert sorted(found) == list(range(1, 31))
     kept = [minute for minute, state in found.items() if state is RunState.PENDING]
     assert sorted(kept) == list(range(31 - made, 31))
-    resumed = await store.job(TENANT, job_id)
+    resumed = await store.reads.job(TENANT, job_id)
     assert (resumed.made, resumed.missed) == (made, 30 - made)
     assert (await fire(store)).seen == 0
 
@@ -90,11 +90,11 @@ async def test_what_was_not_withdrawn_is_not_made_again(store: Store, time: Time
     first, second, third = await worker.claim(3)
     await worker.retry(first, 3600)
     await worker.succeed(second)
-    runs = {int((run.due_at - START) / MINUTE): run.id for run in await store.runs_of_job(TENANT, job_id)}
-    await store.cancel_run(TENANT, runs[12])
-    manual = await store.trigger_job(TENANT, job_id, b"n")
-    await store.pause_job(TENANT, job_id)
-    left = {run.id: run.state for run in await store.runs_of_job(TENANT, job_id)}
+    runs = {int((run.due_at - START) / MINUTE): run.id for run in await store.reads.runs_of_job(TENANT, job_id)}
+    await store.control.cancel_run(TENANT, runs[12])
+    manual = await store.control.trigger_job(TENANT, job_id, b"n")
+    await store.control.pause_job(TENANT, job_id)
+    left = {run.id: run.state for run in await store.reads.runs_of_job(TENANT, job_id)}
     assert left == {
         first.run_id: RunState.RETRYING,
         second.run_id: RunState.SUCCEEDED,
@@ -103,15 +103,15 @@ async def test_what_was_not_withdrawn_is_not_made_again(store: Store, time: Time
         manual.id: RunState.PENDING,
     }
     for _ in range(2):  # twice, and twice again before anything was fired
-        await store.resume_job(TENANT, job_id)
-        await store.pause_job(TENANT, job_id)
-    await store.resume_job(TENANT, job_id)
+        await store.control.resume_job(TENANT, job_id)
+        await store.control.pause_job(TENANT, job_id)
+    await store.control.resume_job(TENANT, job_id)
     await fire(store)
-    found = {run.id: run.state for run in await store.runs_of_job(TENANT, job_id)}
+    found = {run.id: run.state for run in await store.reads.runs_of_job(TENANT, job_id)}
     assert left.items() <= found.items()
     assert len(found) == 21
     assert found.keys() == {*runs.values(), manual.id}
-    assert (await store.job(TENANT, job_id)).made == 20
+    assert (await store.reads.job(TENANT, job_id)).made == 20
 
 
 async def test_a_very_long_backlog_is_owed_as_far_as_any_policy_goes(store: Store, time: Time) -> None:
@@ -121,13 +121,13 @@ async def test_a_very_long_backlog_is_owed_as_far_as_any_policy_goes(store: Stor
     await fire(store)
     time.advance(minutes=200)
     await fire(store)
-    assert (await store.counts()).runs == 1100
-    await store.pause_job(TENANT, submitted.job_id)
-    await store.resume_job(TENANT, submitted.job_id)
+    assert (await store.reads.counts()).runs == 1100
+    await store.control.pause_job(TENANT, submitted.job_id)
+    await store.control.resume_job(TENANT, submitted.job_id)
     await fire(store)
     found = await states(store, submitted.job_id)
     assert sorted(minute for minute, state in found.items() if state is RunState.PENDING) == list(range(101, 1101))
-    oldest = (await store.runs_of_job(TENANT, submitted.job_id, 2000))[-1]
+    oldest = (await store.reads.runs_of_job(TENANT, submitted.job_id, 2000))[-1]
     assert (oldest.state, oldest.due_at) == (RunState.SKIPPED, START + MINUTE)
     assert "like every one from" in (oldest.error or "")
 
@@ -142,60 +142,60 @@ async def test_overlap_is_decided_anew(store: Store, time: Time, overlap: Overla
     running = await worker.claim_one()
     time.advance(minutes=1)
     await fire(store)
-    await store.pause_job(TENANT, submitted.job_id)
-    assert (await store.counts()).runs == 1
-    await store.unblock(10)
-    await store.resume_job(TENANT, submitted.job_id)
+    await store.control.pause_job(TENANT, submitted.job_id)
+    assert (await store.reads.counts()).runs == 1
+    await store.firing.unblock(10)
+    await store.control.resume_job(TENANT, submitted.job_id)
     await fire(store)
-    await store.unblock(10)
+    await store.firing.unblock(10)
     assert await worker.claim() == []
-    assert (await store.counts()).runs == 1 + waiting
+    assert (await store.reads.counts()).runs == 1 + waiting
     await worker.succeed(running)
-    await store.unblock(10)
+    await store.firing.unblock(10)
     assert len(await worker.claim()) == waiting
     assert sorted(await states(store, submitted.job_id)) == [1, 2]
 
 
 async def test_another_schedule_owes_nothing_of_the_old_one(store: Store, time: Time) -> None:
     job_id = await backlog(store, time, misfire=Misfire("all"))
-    await store.pause_job(TENANT, job_id)
-    await store.edit_job(TENANT, job_id, Changes(schedule=Cron("0 * * * *")))
-    await store.resume_job(TENANT, job_id)
+    await store.control.pause_job(TENANT, job_id)
+    await store.control.edit_job(TENANT, job_id, Changes(schedule=Cron("0 * * * *")))
+    await store.control.resume_job(TENANT, job_id)
     assert (await fire(store)).fired == 0
-    assert await store.runs_of_job(TENANT, job_id) == []
+    assert await store.reads.runs_of_job(TENANT, job_id) == []
 
 
 async def change_its_policy(store: Store, job_id: UUID) -> None:
-    await store.edit_job(TENANT, job_id, Changes(options={"overlap": "skip"}))
+    await store.control.edit_job(TENANT, job_id, Changes(options={"overlap": "skip"}))
 
 
 async def change_its_calendar(store: Store, job_id: UUID) -> None:
-    await store.set_calendar(TENANT, "feasts", [START.date() + timedelta(days=9)])
+    await store.calendars.set_calendar(TENANT, "feasts", [START.date() + timedelta(days=9)])
 
 
 async def change_the_zones(store: Store, job_id: UUID) -> None:
-    await store.recompute_zones("another", 10)
+    await store.recompute.recompute_zones("another", 10)
 
 
 @pytest.mark.parametrize("change", [change_its_policy, change_its_calendar, change_the_zones])
 async def test_what_is_owed_is_decided_at_once_whatever_moves_the_cursor_before(
     world: World, store: Store, time: Time, change: Callable[[Store, UUID], Awaitable[None]]
 ) -> None:
-    await store.set_calendar(TENANT, "feasts", [START.date() + timedelta(days=8)])
+    await store.calendars.set_calendar(TENANT, "feasts", [START.date() + timedelta(days=8)])
     hourly = Cron("0 * * * *", "Europe/Berlin", exclude=make_exclusion(calendars=["feasts"]))
     said = encode_options(Options(misfire=Misfire("all")))
     submitted = await submit(store, job(hourly, options=said))
     time.advance(hours=3, minutes=10)
     await fire(store)
-    newest = (await store.runs_of_job(TENANT, submitted.job_id))[0]
-    await store.cancel_run(TENANT, newest.id)
-    await store.pause_job(TENANT, submitted.job_id)
+    newest = (await store.reads.runs_of_job(TENANT, submitted.job_id))[0]
+    await store.control.cancel_run(TENANT, newest.id)
+    await store.control.pause_job(TENANT, submitted.job_id)
     if change is change_the_zones:  # as another database has it
         await world.misplace(submitted.job_id, START + timedelta(hours=4, minutes=30), START + timedelta(hours=3))
-    await store.resume_job(TENANT, submitted.job_id)
+    await store.control.resume_job(TENANT, submitted.job_id)
     await change(store, submitted.job_id)
     assert (await fire(store)).fired == 1
-    assert len(await store.runs_of_job(TENANT, submitted.job_id)) == 3
+    assert len(await store.reads.runs_of_job(TENANT, submitted.job_id)) == 3
 
 
 @pytest.mark.parametrize("schedule", [Cron("0 * * * *"), Cron("0 0 * * *")])
@@ -206,16 +206,16 @@ async def test_what_is_resumed_while_the_clock_is_ahead_is_decided_when_it_is_pu
     submitted = await submit(store, job(schedule, options=said))
     time.advance(days=3, minutes=10)
     await fire(store)
-    runs = await store.runs_of_job(TENANT, submitted.job_id, 1000)
-    await store.cancel_run(TENANT, runs[0].id)
-    await store.pause_job(TENANT, submitted.job_id)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id, 1000)
+    await store.control.cancel_run(TENANT, runs[0].id)
+    await store.control.pause_job(TENANT, submitted.job_id)
     time.advance(hours=5)
-    await store.keep_clock_seen(time.now, stepped=True)  # as a node does that is up
-    await store.resume_job(TENANT, submitted.job_id)
+    await store.clocks.keep_clock_seen(time.now, stepped=True)  # as a node does that is up
+    await store.control.resume_job(TENANT, submitted.job_id)
     time.advance(hours=-5)
-    await store.shift_back()
+    await store.clocks.shift_back()
     await fire(store)
-    found = await store.runs_of_job(TENANT, submitted.job_id, 1000)
+    found = await store.reads.runs_of_job(TENANT, submitted.job_id, 1000)
     assert {run.id for run in runs} <= {run.id for run in found}
 
 
@@ -226,26 +226,28 @@ async def test_what_follows_another_job_is_not_started_while_it_is_paused(store:
     time.advance(minutes=1)
     await fire(store)
     await worker.succeed(await worker.claim_one())
-    await store.settle(10)
+    await store.graphs.settle(10)
     last = await submit(store, job(After(after.job_id, on="any")))
-    await store.pause_job(TENANT, after.job_id)
-    (found,) = await store.runs_of_job(TENANT, after.job_id)
+    await store.control.pause_job(TENANT, after.job_id)
+    (found,) = await store.reads.runs_of_job(TENANT, after.job_id)
     assert (found.state, found.error) == (RunState.SKIPPED, "missed: its job was paused")
-    paused = await store.job(TENANT, after.job_id)
+    paused = await store.reads.job(TENANT, after.job_id)
     assert (paused.made, paused.missed) == (0, 1)
-    await store.resume_job(TENANT, after.job_id)
-    await store.settle(10)
+    await store.control.resume_job(TENANT, after.job_id)
+    await store.graphs.settle(10)
     assert await worker.claim() == []
-    assert await store.runs_of_job(TENANT, last.job_id) == [], "what was skipped is no end"
+    assert await store.reads.runs_of_job(TENANT, last.job_id) == [], "what was skipped is no end"
 
 
 async def do_something(random: Random, worker: Hand, job_id: UUID, *, paused: bool) -> None:
     """Take some runs and end them in some way, or cancel one that waits."""
     store = worker.store
     if random.random() < 0.2:
-        waiting = [run.id for run in await store.runs_of_job(TENANT, job_id, 1000) if run.state is RunState.PENDING]
+        waiting = [
+            run.id for run in await store.reads.runs_of_job(TENANT, job_id, 1000) if run.state is RunState.PENDING
+        ]
         if waiting:
-            await store.cancel_run(TENANT, random.choice(waiting))
+            await store.control.cancel_run(TENANT, random.choice(waiting))
         return
     for run in await worker.claim(random.randint(1, 3)):
         assert run.fence > 1 or not paused, "it starts while its job is paused"
@@ -270,17 +272,17 @@ async def test_whatever_happens_between_pauses_each_occurrence_has_one_run(store
             case 4:
                 await fire(store)
             case _:
-                await (store.resume_job if paused else store.pause_job)(TENANT, job_id)
+                await (store.control.resume_job if paused else store.control.pause_job)(TENANT, job_id)
                 paused = not paused
-    await store.resume_job(TENANT, job_id)
+    await store.control.resume_job(TENANT, job_id)
     time.advance(minutes=1)
     await fire(store)
     await fire(store)
-    runs = await store.runs_of_job(TENANT, job_id, 1000)
+    runs = await store.reads.runs_of_job(TENANT, job_id, 1000)
     minutes = int((time.now - START) / MINUTE)
     wanted = {run_id(job_id, START + minute * MINUTE) for minute in range(1, minutes + 1)}
     found = [run.id for run in runs]
     assert len(found) == len(set(found))
     assert wanted <= set(found) <= wanted | {run_id(job_id, START + (minutes + 1) * MINUTE)}
     assert all(run.state is not RunState.SKIPPED for run in runs)
-    assert (await store.job(TENANT, job_id)).made == len(found)
+    assert (await store.reads.job(TENANT, job_id)).made == len(found)

@@ -28,7 +28,7 @@ def recurring(**options: Any) -> NewJob:
 
 async def states(store: Store, job_id: UUID) -> dict[datetime, RunState]:
     """The runs of a job by their due time."""
-    runs = await store.runs_of_job(TENANT, job_id, 2000)
+    runs = await store.reads.runs_of_job(TENANT, job_id, 2000)
     assert len({run.due_at for run in runs}) == len(runs)
     return {run.due_at: run.state for run in runs}
 
@@ -38,7 +38,7 @@ async def outage(store: Store, time: Time, misfire: Misfire) -> tuple[dict[datet
     submitted = await submit(store, recurring(misfire=misfire))
     time.advance(hours=2, seconds=30)
     await fire(store)
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert found.next_run is not None
     return await states(store, submitted.job_id), found.made, found.missed
 
@@ -83,7 +83,7 @@ async def test_what_is_skipped_says_why(store: Store, time: Time) -> None:
     submitted = await submit(store, recurring(misfire=Misfire("skip", after=10)))
     time.advance(minutes=1, seconds=30)
     await fire(store)
-    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    (run,) = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert (run.state, run.error, run.attempts) == (RunState.SKIPPED, "missed: 30s late", ())
 
 
@@ -98,7 +98,7 @@ async def under_way(store: Store, time: Time, overlap: Overlap) -> tuple[Hand, U
 
 
 async def running_run(store: Store, job_id: UUID) -> Run:
-    (found,) = [run for run in await store.runs_of_job(TENANT, job_id) if run.state is RunState.RUNNING]
+    (found,) = [run for run in await store.reads.runs_of_job(TENANT, job_id) if run.state is RunState.RUNNING]
     return found
 
 
@@ -106,7 +106,7 @@ async def four_more(store: Store, time: Time) -> None:
     for _ in range(4):
         time.advance(minutes=1)
         await fire(store)
-        await store.unblock(100)
+        await store.firing.unblock(100)
 
 
 async def test_overlap_allow_starts_them_side_by_side(store: Store, time: Time) -> None:
@@ -120,9 +120,9 @@ async def test_overlap_skip_makes_no_run_while_one_is_not_over(store: Store, tim
     await four_more(store, time)
     assert await worker.claim() == []
     assert sorted((await states(store, job_id)).values()) == [RunState.RUNNING] + [RunState.SKIPPED] * 4
-    found = await store.job(TENANT, job_id)
+    found = await store.reads.job(TENANT, job_id)
     assert (found.made, found.missed) == (1, 4)
-    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    await store.completions.complete(worker.id, [_done(await running_run(store, job_id))])
     time.advance(minutes=1)
     await fire(store)
     assert len(await worker.claim()) == 1
@@ -134,11 +134,11 @@ async def test_overlap_queue_lets_one_wait(store: Store, time: Time) -> None:
     assert await worker.claim() == []
     found = await states(store, job_id)
     assert sorted(found.values()) == [RunState.BLOCKED, RunState.RUNNING] + [RunState.SKIPPED] * 3
-    await store.complete(worker.id, [_done(await running_run(store, job_id))])
-    assert await store.unblock(100) == 1
+    await store.completions.complete(worker.id, [_done(await running_run(store, job_id))])
+    assert await store.firing.unblock(100) == 1
     claimed = await worker.claim_one()
     assert claimed.due_at == START + 2 * MINUTE
-    assert await store.unblock(100) == 0
+    assert await store.firing.unblock(100) == 0
 
 
 async def test_overlap_queue_starts_one_when_another_is_due_as_the_first_ends(store: Store, time: Time) -> None:
@@ -146,13 +146,13 @@ async def test_overlap_queue_starts_one_when_another_is_due_as_the_first_ends(st
     worker, job_id = await under_way(store, time, "queue")
     time.advance(minutes=1)
     await fire(store)
-    await store.unblock(100)
-    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    await store.firing.unblock(100)
+    await store.completions.complete(worker.id, [_done(await running_run(store, job_id))])
     time.advance(minutes=1)
     await fire(store)
     for minute in (2, 3):
-        assert await store.unblock(100) == 1
-        assert await store.unblock(100) == 0, "of several that wait, the next waits for the first"
+        assert await store.firing.unblock(100) == 1
+        assert await store.firing.unblock(100) == 0, "of several that wait, the next waits for the first"
         claimed = await worker.claim_one()
         assert claimed.due_at == START + minute * MINUTE
         await worker.succeed(claimed)
@@ -162,21 +162,21 @@ async def test_overlap_queue_starts_one_when_many_nodes_look(store: Store, other
     worker, job_id = await under_way(store, time, "queue")
     time.advance(minutes=1)
     await fire(store)
-    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    await store.completions.complete(worker.id, [_done(await running_run(store, job_id))])
     time.advance(minutes=1)
-    await asyncio.gather(fire(store), *((store, other)[turn % 2].unblock(100) for turn in range(8)))
-    await asyncio.gather(*((store, other)[turn % 2].unblock(100) for turn in range(8)))
+    await asyncio.gather(fire(store), *((store, other)[turn % 2].firing.unblock(100) for turn in range(8)))
+    await asyncio.gather(*((store, other)[turn % 2].firing.unblock(100) for turn in range(8)))
     assert len(await worker.claim()) == 1
 
 
 async def test_overlap_replace_stops_the_one_under_way(store: Store, time: Time) -> None:
     worker, job_id = await under_way(store, time, "replace")
-    (running,) = await store.runs_of_job(TENANT, job_id)
+    (running,) = await store.reads.runs_of_job(TENANT, job_id)
     await four_more(store, time)
-    assert await store.cancellations(worker.id) == (running.id,)
+    assert await store.leases.cancellations(worker.id) == (running.id,)
     assert await worker.claim() == [], "the next one waits until the one under way has stopped"
-    await store.complete(worker.id, [_cancelled(running)])
-    await store.unblock(100)
+    await store.completions.complete(worker.id, [_cancelled(running)])
+    await store.firing.unblock(100)
     claimed = await worker.claim_one()
     assert claimed.due_at == START + 5 * MINUTE
     found = await states(store, job_id)
@@ -197,7 +197,7 @@ async def test_max_runs_ends_the_job(store: Store, time: Time) -> None:
         time.advance(minutes=1)
         await fire(store)
     assert len(await states(store, submitted.job_id)) == 3
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.next_run) == (JobState.ENDED, START + MINUTE)
     assert (await fire(store)).next_in is None
 
@@ -206,12 +206,12 @@ async def test_jitter_moves_a_fire_back_and_keeps_the_rhythm(store: Store, time:
     submitted = await submit(store, recurring(jitter=30.0))
     time.advance(minutes=1, seconds=-LOOK_AHEAD.total_seconds())
     await fire(store)
-    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    (run,) = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert run.due_at == run.ready_at == jittered(submitted.job_id, START + MINUTE, 30.0)
     assert START + MINUTE <= run.due_at < START + MINUTE + timedelta(seconds=30)
     time.advance(minutes=1)
     await fire(store)
-    later, _ = await store.runs_of_job(TENANT, submitted.job_id)
+    later, _ = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert later.due_at == jittered(submitted.job_id, START + 2 * MINUTE, 30.0)
 
 
@@ -219,7 +219,7 @@ async def test_a_very_long_outage_is_looked_back_at_only_so_far(store: Store, ti
     submitted = await submit(store, job(Every(timedelta(seconds=1))))
     time.advance(days=2)
     await fire(store)
-    runs = await store.runs_of_job(TENANT, submitted.job_id, 2000)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id, 2000)
     assert len(runs) == MOST_MISSED + 1
     assert "like every one from" in (runs[-1].error or "")
 

@@ -20,7 +20,7 @@ async def prune(
 ) -> int:
     """Prune until nothing is left to prune."""
     removed = 0
-    while step := await store.prune(retention, dead_letters, 3, idempotency_retention=keys):
+    while step := await store.pruning.prune(retention, dead_letters, 3, idempotency_retention=keys):
         removed += step
     return removed
 
@@ -31,10 +31,10 @@ async def test_history_goes_after_its_retention(store: Store, time: Time) -> Non
     await worker.succeed(*await worker.claim())
     time.advance(hours=23)
     await prune(store)
-    assert (await store.counts()).history == 7
+    assert (await store.reads.counts()).history == 7
     time.advance(days=2)
     assert await prune(store) > 0
-    assert (await store.counts()).history == 0
+    assert (await store.reads.counts()).history == 0
 
 
 async def test_what_is_live_is_never_pruned(store: Store, time: Time) -> None:
@@ -45,9 +45,9 @@ async def test_what_is_live_is_never_pruned(store: Store, time: Time) -> None:
     await worker.retry(first)
     time.advance(days=5)
     await prune(store)
-    assert (await store.job(TENANT, recurring.job_id)).state is JobState.ACTIVE
-    assert (await store.run(TENANT, first.run_id)).state is RunState.RETRYING
-    assert (await store.run(TENANT, second.run_id)).state is RunState.RUNNING
+    assert (await store.reads.job(TENANT, recurring.job_id)).state is JobState.ACTIVE
+    assert (await store.reads.run(TENANT, first.run_id)).state is RunState.RETRYING
+    assert (await store.reads.run(TENANT, second.run_id)).state is RunState.RUNNING
     again = await submit(store, job(key="one", idempotency_key="two"))
     assert not again.created
     assert not (await submit(store, job(Every(timedelta(days=100)), key="k"))).created
@@ -60,23 +60,23 @@ async def test_dead_letters_outlive_history(store: Store, time: Time) -> None:
         await worker.fail(run)
     time.advance(days=5)
     await prune(store)
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.history, counts.dead_letters) == (0, 5)
     time.advance(days=6)
     assert await prune(store) >= 5
-    assert (await store.counts()).dead_letters == 0
+    assert (await store.reads.counts()).dead_letters == 0
 
 
 async def test_recurring_jobs_go_after_they_ended(store: Store, time: Time) -> None:
     submitted = await submit(store, job(Every(timedelta(minutes=1))))
-    await store.cancel_job(TENANT, submitted.job_id)
+    await store.control.cancel_job(TENANT, submitted.job_id)
     time.advance(hours=23)
     await prune(store)
-    assert (await store.job(TENANT, submitted.job_id)).state is JobState.CANCELLED
+    assert (await store.reads.job(TENANT, submitted.job_id)).state is JobState.CANCELLED
     time.advance(days=1)
     assert await prune(store) >= 1
     with pytest.raises(NotFound):
-        await store.job(TENANT, submitted.job_id)
+        await store.reads.job(TENANT, submitted.job_id)
 
 
 async def test_keys_of_what_is_over_are_kept_for_a_day_at_least(store: Store, time: Time) -> None:
@@ -124,9 +124,9 @@ async def test_completions_find_room_after_every_midnight(store: Store, time: Ti
     for _ in range(12):
         await submit(store, job())
         await worker.succeed(await worker.claim_one())
-        await store.prune(timedelta(days=3), DAY)
+        await store.pruning.prune(timedelta(days=3), DAY)
         time.advance(days=1)
-    assert (await store.counts()).history in (4, 5)
+    assert (await store.reads.counts()).history in (4, 5)
 
 
 async def test_keys_that_live_long_are_gone_through_a_part_at_a_time(store: Store, time: Time) -> None:
@@ -140,7 +140,7 @@ async def test_keys_that_live_long_are_gone_through_a_part_at_a_time(store: Stor
     time.advance(days=2)
 
     async def is_kept() -> bool:
-        await store.prune(9 * DAY, 9 * DAY, 1)
+        await store.pruning.prune(9 * DAY, 9 * DAY, 1)
         return not (await submit(store, job(idempotency_key="over"))).created
 
     assert await is_kept(), "twenty were looked at, and all of them live"
@@ -152,4 +152,4 @@ async def test_many_keys_of_one_moment_go_together(store: Store, time: Time) -> 
     await submit(store, *(job(idempotency_key=f"i {number}") for number in range(50)))
     await worker.succeed(*await worker.claim())
     time.advance(days=2)
-    assert await store.prune(9 * DAY, 9 * DAY, 3) >= 50
+    assert await store.pruning.prune(9 * DAY, 9 * DAY, 3) >= 50

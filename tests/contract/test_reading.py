@@ -31,7 +31,7 @@ async def test_the_runs_of_a_job_come_newest_first_from_every_home(store: Store,
             await worker.retry(claimed, 3600)
     time.advance(seconds=50)
     await fire(store)
-    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert [run.state for run in runs] == [
         RunState.PENDING,
         RunState.RUNNING,
@@ -40,20 +40,20 @@ async def test_the_runs_of_a_job_come_newest_first_from_every_home(store: Store,
         RunState.FAILED,
     ]
     assert [run.due_at for run in runs] == sorted((run.due_at for run in runs), reverse=True)
-    assert await store.runs_of_job(TENANT, submitted.job_id, limit=2) == runs[:2]
-    assert await store.runs_of_job(TENANT, submitted.job_id, limit=4) == runs[:4]
+    assert await store.reads.runs_of_job(TENANT, submitted.job_id, limit=2) == runs[:2]
+    assert await store.reads.runs_of_job(TENANT, submitted.job_id, limit=4) == runs[:4]
     for run in runs:
-        assert await store.run(TENANT, run.id) == run
-    found = await store.job(TENANT, submitted.job_id)
+        assert await store.reads.run(TENANT, run.id) == run
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert found.next_run == runs[2].due_at
 
 
 async def test_missing_things_are_named(store: Store) -> None:
     with pytest.raises(NotFound, match="there is no job job_"):
-        await store.job(TENANT, new_id())
+        await store.reads.job(TENANT, new_id())
     with pytest.raises(NotFound, match="there is no run run_"):
-        await store.run(TENANT, new_id())
-    assert await store.runs_of_job(TENANT, new_id()) == []
+        await store.reads.run(TENANT, new_id())
+    assert await store.reads.runs_of_job(TENANT, new_id()) == []
 
 
 async def test_a_run_carries_its_lane_and_its_options_in_every_home(store: Store) -> None:
@@ -62,9 +62,9 @@ async def test_a_run_carries_its_lane_and_its_options_in_every_home(store: Store
     submitted = await submit(store, job(task="count", queue="slow", tier=Tier.HIGH, options=options))
     claimed = await worker.claim_one()
     for _ in range(2):
-        run = await store.run(TENANT, claimed.run_id)
+        run = await store.reads.run(TENANT, claimed.run_id)
         assert (run.task, run.queue, run.tier) == ("count", "slow", Tier.HIGH)
-        found = await store.job(TENANT, submitted.job_id)
+        found = await store.reads.job(TENANT, submitted.job_id)
         assert (found.task, found.queue, found.tier) == ("count", "slow", Tier.HIGH)
         assert found.options == decode_options(options)
         await worker.succeed(claimed)
@@ -78,7 +78,7 @@ async def test_counts_are_exact(store: Store, time: Time) -> None:
     await worker.fail(runs[0])
     await worker.succeed(runs[1])
     await worker.retry(runs[2])
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.jobs, counts.runs, counts.history, counts.dead_letters) == (1, 4, 3, 1)
 
 
@@ -89,13 +89,13 @@ async def test_no_more_than_the_newest_attempts_of_a_run_are_read(store: Store) 
     assert submitted.run_id is not None
     for _ in range(MOST_ATTEMPTS):
         await worker.snooze(await worker.claim_one())
-    run = await store.run(TENANT, submitted.run_id)
+    run = await store.reads.run(TENANT, submitted.run_id)
     assert ([item.fence for item in run.attempts], run.has_earlier_attempts) == (list(range(1, 101)), False)
     await worker.snooze(await worker.claim_one())
-    waiting = await store.run(TENANT, submitted.run_id)
+    waiting = await store.reads.run(TENANT, submitted.run_id)
     await worker.succeed(await worker.claim_one())
-    over = await store.run(TENANT, submitted.run_id)
-    (listed,) = await store.runs_of_job(TENANT, submitted.job_id)
+    over = await store.reads.run(TENANT, submitted.run_id)
+    (listed,) = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert over == listed
     for run, last in ((waiting, 101), (over, 102)):
         assert [item.fence for item in run.attempts] == list(range(last - 99, last + 1))
@@ -112,7 +112,7 @@ async def test_fewer_attempts_of_each_run_are_read_when_there_are_many_runs(stor
         for _ in range(11 if turn == 99 else 0):
             await worker.snooze(await worker.claim_one())
         await worker.succeed(await worker.claim_one())
-    newest, *others = await store.runs_of_job(TENANT, submitted.job_id)
+    newest, *others = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert (len(newest.attempts), newest.has_earlier_attempts) == (10, True)
     assert newest.state is RunState.SUCCEEDED
     assert {(len(run.attempts), run.has_earlier_attempts) for run in others} == {(1, False)}

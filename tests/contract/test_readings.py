@@ -17,8 +17,8 @@ from tests.contract.worlds import Time
 
 
 async def reading(store: Store, figure: Figure, threshold: float = 10, queue: str | None = None) -> float | None:
-    await store.put_alert(TENANT, AlertRule("a", figure, threshold, queue=queue))
-    (alert,) = await store.alerts(TENANT)
+    await store.notifications.put_alert(TENANT, AlertRule("a", figure, threshold, queue=queue))
+    (alert,) = await store.notifications.alerts(TENANT)
     return await Readings(store).of(alert)
 
 
@@ -50,7 +50,7 @@ async def test_lag_of_what_waits_for_longer_than_the_window(store: Store, time: 
     assert await reading(store, Figure.LAG_P95) == 3600
     assert await reading(store, Figure.LAG_P95, queue="default") == 3600
     assert await reading(store, Figure.LAG_P95, queue="mail") == 0
-    await store.pause_queue(TENANT, "default")
+    await store.queues.pause_queue(TENANT, "default")
     assert await reading(store, Figure.LAG_P95) == 0, "that it waits is meant"
 
 
@@ -97,9 +97,9 @@ async def test_runs_that_take_longer_than_before(store: Store, time: Time, rate:
 
 
 async def test_what_servers_have_for_targets_is_no_worker(store: Store) -> None:
-    await store.register(WorkerInfo(new_id(), "server", (HTTP, GRPC, SHELL, EMAIL), (), 500), LEASE)
+    await store.leases.register(WorkerInfo(new_id(), "server", (HTTP, GRPC, SHELL, EMAIL), (), 500), LEASE)
     assert await reading(store, Figure.WORKERS) == 0
     assert await reading(store, Figure.FREE_SLOTS) == 0
-    await store.register(WorkerInfo(new_id(), "both", (HTTP, "greet"), (), 20), LEASE)
+    await store.leases.register(WorkerInfo(new_id(), "both", (HTTP, "greet"), (), 20), LEASE)
     assert await reading(store, Figure.WORKERS) == 1
     assert await reading(store, Figure.FREE_SLOTS) == 20

@@ -38,12 +38,12 @@ async def test_runs_of_a_worker_that_is_gone_wait_again(store: Store, time: Time
     second = await worker.claim_one()
     time.advance(seconds=10)
     if how == "its row is gone":
-        await store.leave(worker.id)
+        await store.leases.leave(worker.id)
     else:
         time.advance(seconds=20)
     assert await reap(store) == 2
     assert await reap(store) == 0
-    one, two = [await store.run(TENANT, run.run_id) for run in (first, second)]
+    one, two = [await store.reads.run(TENANT, run.run_id) for run in (first, second)]
     assert (one.state, one.attempt, one.lost, one.fence) == (RunState.RETRYING, 0, 1, 1)
     assert (two.state, two.attempt, two.lost, two.fence) == (RunState.RETRYING, 1, 1, 2)
     assert (one.due_at, one.ready_at, one.worker_id) == (first.due_at, time.now, None)
@@ -61,23 +61,24 @@ async def test_runs_of_a_worker_that_is_gone_wait_again(store: Store, time: Time
 
 async def test_lost_runs_go_to_a_trial_lane(store: Store, time: Time) -> None:
     await submit(store, job())
-    (home,) = await store.lanes()
+    (home,) = await store.claims.lanes()
     for trial in (Trial.SUSPECT, Trial.PROBED, Trial.ALONE):
         worker = await hand(store)
         await worker.claim_one()
         time.advance(seconds=31)
         await reap(store)
-        lane = (await store.lanes())[-1]
+        lane = (await store.claims.lanes())[-1]
         assert lane.key == home.key.on_trial(trial)
-        assert [sight.lane_id for sight in (await store.look([item.id for item in await store.lanes()], 5)).sights] == [
-            lane.id
-        ]
+        assert [
+            sight.lane_id
+            for sight in (await store.claims.look([item.id for item in await store.claims.lanes()], 5)).sights
+        ] == [lane.id]
     worker = await hand(store)
     last = await worker.claim_one()
     assert (last.lost, last.attempt, last.fence) == (3, 1, 4)
     # Reading and history know the run under its own queue and task.
     await worker.succeed(last)
-    run = await store.run(TENANT, last.run_id)
+    run = await store.reads.run(TENANT, last.run_id)
     assert (run.task, run.queue, run.lost) == ("greet", "default", 3)
 
 
@@ -89,10 +90,10 @@ async def test_a_run_that_is_lost_too_often_is_a_dead_letter(store: Store, time:
         await worker.claim_one()
         time.advance(seconds=31)
         assert await reap(store) == 1
-    run = await store.run(TENANT, submitted.run_id)
+    run = await store.reads.run(TENANT, submitted.run_id)
     assert (run.state, run.lost, run.attempt, run.fence) == (RunState.FAILED, 4, 0, 4)
     assert [attempt.state for attempt in run.attempts] == [AttemptState.LOST] * 4
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history, counts.dead_letters) == (0, 4, 1)
 
 
@@ -103,14 +104,14 @@ async def test_a_run_that_may_start_once_only_ends_when_it_is_lost(store: Store,
     await worker.claim_one()
     time.advance(seconds=31)
     await reap(store)
-    assert (await store.run(TENANT, submitted.run_id)).state is RunState.FAILED
+    assert (await store.reads.run(TENANT, submitted.run_id)).state is RunState.FAILED
 
 
 async def test_a_lost_run_that_shall_be_cancelled_ends(store: Store, time: Time) -> None:
     worker = await hand(store)
     await submit(store, job())
     run = await worker.claim_one()
-    await store.cancel_run(TENANT, run.run_id)
+    await store.control.cancel_run(TENANT, run.run_id)
     time.advance(seconds=31)
     seen: list[Lost] = []
 
@@ -118,9 +119,9 @@ async def test_a_lost_run_that_shall_be_cancelled_ends(store: Store, time: Time)
         seen.extend(lost)
         return judge(lost)
 
-    assert await store.reap(10, remember, GRACE) == 1
+    assert await store.reaping.reap(10, remember, GRACE) == 1
     assert seen[0].cancel_requested
-    assert (await store.run(TENANT, run.run_id)).state is RunState.CANCELLED
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.CANCELLED
 
 
 async def test_the_judge_learns_what_it_needs(store: Store, time: Time) -> None:
@@ -134,7 +135,7 @@ async def test_the_judge_learns_what_it_needs(store: Store, time: Time) -> None:
         seen.extend(lost)
         return judge(lost)
 
-    await store.reap(10, remember, GRACE)
+    await store.reaping.reap(10, remember, GRACE)
     assert seen == [
         Lost(run.run_id, 1, 1, 0, AT_MOST_ONCE, False, False, timedelta(seconds=31)),
     ]
@@ -145,10 +146,10 @@ async def test_what_the_judge_leaves_alone_stays(store: Store, time: Time) -> No
     await submit(store, job())
     run = await worker.claim_one()
     time.advance(seconds=31)
-    assert await store.reap(10, lambda lost: [], GRACE) == 1
-    assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+    assert await store.reaping.reap(10, lambda lost: [], GRACE) == 1
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.RUNNING
     assert await reap(store) == 1
-    assert (await store.run(TENANT, run.run_id)).state is RunState.RETRYING
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.RETRYING
 
 
 async def test_a_judge_that_raises_changes_nothing(store: Store, time: Time) -> None:
@@ -161,7 +162,7 @@ async def test_a_judge_that_raises_changes_nothing(store: Store, time: Time) -> 
         raise RuntimeError("no verdict")
 
     with pytest.raises(RuntimeError, match="no verdict"):
-        await store.reap(10, raises, GRACE)
+        await store.reaping.reap(10, raises, GRACE)
     assert await reap(store) == 1
 
 
@@ -174,7 +175,7 @@ async def test_a_run_past_its_timeout_is_taken_from_a_living_worker(store: Store
     time.advance(seconds=0.001)
     assert await reap(store) == 1
     assert await reap(store) == 0
-    states = {run.timeout_ms: await store.run(TENANT, run.run_id) for run in runs}
+    states = {run.timeout_ms: await store.reads.run(TENANT, run.run_id) for run in runs}
     assert states[10_000].state is RunState.RETRYING
     assert (states[10_000].attempt, states[10_000].lost) == (1, 0)
     assert states[10_000].failure is FailureClass.TIMEOUT
@@ -182,8 +183,8 @@ async def test_a_run_past_its_timeout_is_taken_from_a_living_worker(store: Store
     time.advance(seconds=50)
     assert await reap(store) == 1
     # No trial: its worker lives.
-    assert len(await store.lanes()) == 1
-    assert (await store.renew(worker.id, LEASE, [1])).freed == 0
+    assert len(await store.claims.lanes()) == 1
+    assert (await store.leases.renew(worker.id, LEASE, [1])).freed == 0
 
 
 async def test_no_more_claims_than_the_limit_are_reaped_at_a_time(store: Store, time: Time) -> None:
@@ -202,7 +203,7 @@ async def test_a_dead_worker_is_forgotten_at_once_and_its_claims_as_they_are_rea
     await worker.claim(1)
     time.advance(seconds=31)
     assert await reap(store, 1) == 1
-    assert await store.workers() == []
+    assert await store.leases.workers() == []
     assert [await reap(store, 1), await reap(store, 1)] == [1, 0]
 
 
@@ -217,7 +218,7 @@ async def test_reaping_at_once_never_doubles(store: Store, other: Store, time: T
     while more := await reap(store):
         judged.append(more)
     assert sum(judged) == 60
-    assert (await store.counts()).history == 60
+    assert (await store.reads.counts()).history == 60
     claimed = []
     fresh = await hand(store)
     while got := await fresh.claim():
@@ -237,11 +238,11 @@ async def test_reaping_and_completing_at_once_ends_each_run_once(store: Store, o
     await reaping
     while await reap(store):
         pass
-    finished = [await store.run(TENANT, run.run_id) for run in runs]
+    finished = [await store.reads.run(TENANT, run.run_id) for run in runs]
     assert all(run.state in (RunState.SUCCEEDED, RunState.RETRYING) for run in finished)
     succeeded = {run.id for run in finished if run.state is RunState.SUCCEEDED}
     assert succeeded == {run.run_id for run in runs} - {run_id for answer in done for run_id in answer.refused}
-    counts = await store.counts()
+    counts = await store.reads.counts()
     assert (counts.runs, counts.history) == (40 - len(succeeded), 40)
 
 
@@ -270,13 +271,13 @@ async def test_nobody_reaps_for_one_lease_after_the_clock_jumped(
     await reaper.tick()
     time.advance(seconds=step)
     await reaper.tick()
-    assert len(await store.workers()) == 2
-    await store.renew(living.id, timedelta(hours=1), [1])
+    assert len(await store.leases.workers()) == 2
+    await store.leases.renew(living.id, timedelta(hours=1), [1])
     passed += LEASE.total_seconds()
     time.advance(seconds=LEASE.total_seconds() + max(0, -step))
     passed += max(0, -step)
     await reaper.tick()
-    assert [worker.id for worker in await store.workers()] == [living.id]
+    assert [worker.id for worker in await store.leases.workers()] == [living.id]
     assert (await living.succeed(kept)).refused == frozenset()
 
 
@@ -294,36 +295,36 @@ async def test_a_clock_that_jumps_ends_no_run_that_its_worker_can_still_stop(
     time.advance(hours=1)
     passed += 1
     await reaper.tick()
-    await store.renew(worker.id, LEASE, [1])
+    await store.leases.renew(worker.id, LEASE, [1])
     for _ in range(2):
         time.advance(seconds=LEASE.total_seconds() / 2)
         passed += LEASE.total_seconds() / 2
-        await store.renew(worker.id, LEASE, [1])
+        await store.leases.renew(worker.id, LEASE, [1])
     await reaper.tick()
     # A node that has seen nothing of the jump is no stricter.
     await engine_reaper.Reaper(store, lease=LEASE).tick()
-    assert (await store.run(TENANT, first.run_id)).state is RunState.RUNNING
+    assert (await store.reads.run(TENANT, first.run_id)).state is RunState.RUNNING
     assert (await worker.succeed(first)).refused == frozenset()
     # A worker that does not stop it in that time never will.
-    await store.renew(worker.id, timedelta(hours=1), [1])
+    await store.leases.renew(worker.id, timedelta(hours=1), [1])
     time.advance(minutes=2)
     passed += 120
     await reaper.tick()
-    assert (await store.run(TENANT, second.run_id)).failure is FailureClass.TIMEOUT
+    assert (await store.reads.run(TENANT, second.run_id)).failure is FailureClass.TIMEOUT
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["forward", "and back again"])
 async def test_a_run_that_begins_after_a_jump_has_its_own_time(store: Store, time: Time, back: bool) -> None:
     worker = await hand(store)
     time.advance(hours=1)
-    await store.renew(worker.id, LEASE, [])
+    await store.leases.renew(worker.id, LEASE, [])
     if back:
         time.advance(hours=-1)
-    await store.renew(worker.id, timedelta(days=1), [])
+    await store.leases.renew(worker.id, timedelta(days=1), [])
     await submit(store, job(timeout_ms=10_000))
     run = await worker.claim_one()
     time.advance(seconds=10 + GRACE.total_seconds())
     assert await reap(store) == 0
     time.advance(seconds=0.001)
     assert await reap(store) == 1
-    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+    assert (await store.reads.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT

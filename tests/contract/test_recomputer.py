@@ -31,10 +31,10 @@ async def test_a_node_that_starts_with_another_database_puts_the_cursors_right(
     await settle(Recomputer(store, database="an older one"))
     await world.misplace(submitted.job_id, NOON + timedelta(hours=1))
     await settle(Recomputer(store, database="an older one"))
-    assert (await store.job(TENANT, submitted.job_id)).next_run == NOON + timedelta(hours=1)
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == NOON + timedelta(hours=1)
     await settle(Recomputer(store))
-    assert (await store.job(TENANT, submitted.job_id)).next_run == NOON
-    assert await store.recompute_zones(zone_database(), 10) == 0
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == NOON
+    assert await store.recompute.recompute_zones(zone_database(), 10) == 0
 
 
 async def test_two_nodes_with_different_databases_do_not_fight(world: World, store: Store, time: Time) -> None:
@@ -46,13 +46,13 @@ async def test_two_nodes_with_different_databases_do_not_fight(world: World, sto
     for _ in range(3):
         await settle(one)
         await settle(two)
-    assert (await store.job(TENANT, submitted.job_id)).next_run == NOON + timedelta(hours=1)
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == NOON + timedelta(hours=1)
 
 
 async def misplaced(world: World, store: Store, job_id: UUID) -> datetime | None:
     """What an old node makes of a cursor when it fires its job, by its own rules."""
     await world.misplace(job_id, NOON + timedelta(hours=1))
-    return (await store.job(TENANT, job_id)).next_run
+    return (await store.reads.job(TENANT, job_id)).next_run
 
 
 async def test_what_an_old_node_fired_after_the_check_is_checked_when_it_starts_anew(
@@ -63,7 +63,7 @@ async def test_what_an_old_node_fired_after_the_check_is_checked_when_it_starts_
     await settle(Recomputer(store, database="new"))
     assert await misplaced(world, store, submitted.job_id) == NOON + timedelta(hours=1)
     await settle(Recomputer(store, database="new"))  # the old node, with the new database
-    assert (await store.job(TENANT, submitted.job_id)).next_run == NOON
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == NOON
 
 
 async def test_what_an_old_node_fired_after_the_check_is_checked_when_it_is_gone(
@@ -78,16 +78,16 @@ async def test_what_an_old_node_fired_after_the_check_is_checked_when_it_is_gone
         time.advance(seconds=30)
         await settle(old)
         await settle(new)
-        assert (await store.job(TENANT, submitted.job_id)).next_run == wrong, "the old node is alive"
+        assert (await store.reads.job(TENANT, submitted.job_id)).next_run == wrong, "the old node is alive"
     for _ in range(5):
         time.advance(seconds=30)
         await settle(new)
-    assert (await store.job(TENANT, submitted.job_id)).next_run == NOON
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == NOON
     wrong = await misplaced(world, store, submitted.job_id)
     for _ in range(8):
         time.advance(seconds=30)
         await settle(new)
-    assert (await store.job(TENANT, submitted.job_id)).next_run == wrong, "nothing is in doubt any more"
+    assert (await store.reads.job(TENANT, submitted.job_id)).next_run == wrong, "nothing is in doubt any more"
 
 
 async def test_two_nodes_that_start_together_come_to_rest(store: Store, time: Time) -> None:
@@ -112,4 +112,4 @@ async def test_a_node_without_file_descriptors_checks_later(
         assert await recomputer.tick() > 1, "the node goes on"
     await submit(store, job(Cron("0 12 * * *", "Europe/Berlin")))
     await settle(recomputer)
-    assert await store.recompute_zones(zone_database(), 10) == 0
+    assert await store.recompute.recompute_zones(zone_database(), 10) == 0

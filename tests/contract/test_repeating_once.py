@@ -36,7 +36,7 @@ async def cancelled(store: Store) -> tuple[Hand, Claimed]:
     await submit(store, job())
     run = await worker.claim_one()
     await worker.retry(run, 60)
-    await store.cancel_run(TENANT, run.run_id)
+    await store.control.cancel_run(TENANT, run.run_id)
     return worker, run
 
 
@@ -45,51 +45,53 @@ async def test_a_run_that_is_retried_twice_is_repeated_once(
     store: Store, time: Time, ended: Callable[[Store], Awaitable[tuple[Hand, Claimed]]]
 ) -> None:
     worker, old = await ended(store)
-    first = await store.retry_run(TENANT, old.run_id, b"one")
+    first = await store.replay.retry_run(TENANT, old.run_id, b"one")
     time.advance(seconds=5)
-    again = await store.retry_run(TENANT, old.run_id, b"two")
+    again = await store.replay.retry_run(TENANT, old.run_id, b"two")
     assert first.id == again.id != old.run_id
     claimed = await worker.claim_one()
     assert claimed.run_id == first.id
     await worker.succeed(claimed)
-    assert (await store.retry_run(TENANT, old.run_id, b"three")).state is RunState.SUCCEEDED, "the same, as it stands"
+    assert (await store.replay.retry_run(TENANT, old.run_id, b"three")).state is RunState.SUCCEEDED, (
+        "the same, as it stands"
+    )
     assert await worker.claim() == []
 
 
 async def test_one_that_fails_again_is_repeated_in_its_turn(store: Store) -> None:
     worker, old = await dead(store)
-    await store.retry_run(TENANT, old.run_id, b"one")
+    await store.replay.retry_run(TENANT, old.run_id, b"one")
     second = await worker.claim_one()
     await worker.fail(second)
-    third = await store.retry_run(TENANT, second.run_id, b"two")
+    third = await store.replay.retry_run(TENANT, second.run_id, b"two")
     assert third.replays is not None
-    assert (await store.retry_run(TENANT, old.run_id, b"three")).id == second.run_id
+    assert (await store.replay.retry_run(TENANT, old.run_id, b"three")).id == second.run_id
     assert len(await worker.claim()) == 1
 
 
 async def test_many_at_once_make_one(store: Store, other: Store) -> None:
     for ended in (dead, cancelled):
         worker, old = await ended(store)
-        asked = [(store, other)[n % 2].retry_run(TENANT, old.run_id, bytes([n])) for n in range(10)]
+        asked = [(store, other)[n % 2].replay.retry_run(TENANT, old.run_id, bytes([n])) for n in range(10)]
         assert len({run.id for run in await asyncio.gather(*asked)}) == 1
         assert len(await worker.claim()) == 1
 
 
 async def test_a_dead_letter_that_was_replayed_is_not_retried(store: Store) -> None:
     worker, old = await dead(store)
-    [(_, new)] = (await store.replay_dead_letters(TENANT, ALL, b"one")).runs
-    assert (await store.retry_run(TENANT, old.run_id, b"two")).id == new
-    assert (await store.replay_dead_letters(TENANT, ALL, b"three")).runs == ()
+    [(_, new)] = (await store.replay.replay_dead_letters(TENANT, ALL, b"one")).runs
+    assert (await store.replay.retry_run(TENANT, old.run_id, b"two")).id == new
+    assert (await store.replay.replay_dead_letters(TENANT, ALL, b"three")).runs == ()
     assert len(await worker.claim()) == 1
 
 
 async def test_it_is_remembered_for_as_long_as_the_run_can_be_found(store: Store, time: Time) -> None:
     worker, old = await dead(store)
-    first = await store.retry_run(TENANT, old.run_id, b"one")
+    first = await store.replay.retry_run(TENANT, old.run_id, b"one")
     await worker.succeed(await worker.claim_one())
     time.advance(days=3)
-    await store.prune(FOR_EVER, FOR_EVER, idempotency_retention=timedelta(hours=1))
-    assert (await store.retry_run(TENANT, old.run_id, b"two")).id == first.id
+    await store.pruning.prune(FOR_EVER, FOR_EVER, idempotency_retention=timedelta(hours=1))
+    assert (await store.replay.retry_run(TENANT, old.run_id, b"two")).id == first.id
 
 
 # With a key.
@@ -112,17 +114,17 @@ class Asking:
         return worker
 
     async def trigger(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
-        return (await self.store.trigger_job(tenant_id, self.job_id, b"n", request)).id
+        return (await self.store.control.trigger_job(tenant_id, self.job_id, b"n", request)).id
 
     async def backfill(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
         fires = [START + timedelta(hours=hour) for hour in range(3)]
-        return await self.store.backfill_job(tenant_id, self.job_id, fires, b"n", 1000.0, request)
+        return await self.store.control.backfill_job(tenant_id, self.job_id, fires, b"n", 1000.0, request)
 
     async def retry(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
-        return (await self.store.retry_run(tenant_id, self.run_id, b"n", request)).id
+        return (await self.store.replay.retry_run(tenant_id, self.run_id, b"n", request)).id
 
     async def replay(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
-        return await self.store.replay_dead_letters(tenant_id, ALL, b"n", request=request)
+        return await self.store.replay.replay_dead_letters(tenant_id, ALL, b"n", request=request)
 
 
 OPERATIONS = ("trigger", "backfill", "retry", "replay")
@@ -173,14 +175,14 @@ async def test_a_key_belongs_to_its_tenant(store: Store) -> None:
     asking = Asking(store)
     await asking.prepare()
     await asking.trigger(keyed_request("k", "trigger"))
-    answer = await store.submit(STRANGER, [job(tenant_id=STRANGER, idempotency_key="k")])
+    answer = await store.intake.submit(STRANGER, [job(tenant_id=STRANGER, idempotency_key="k")])
     assert answer[0].created
 
 
 async def test_what_was_refused_leaves_no_key(store: Store) -> None:
     asking = Asking(store)
     await asking.prepare()
-    await store.cancel_job(TENANT, asking.job_id)
+    await store.control.cancel_job(TENANT, asking.job_id)
     with pytest.raises(Conflict):
         await asking.trigger(keyed_request("k", "trigger"))
     assert (await submit(store, job(idempotency_key="k"))).created
@@ -192,7 +194,7 @@ async def test_keys_do_not_live_as_long_as_their_job(store: Store, time: Time) -
     await asking.prepare()
     first = await asking.trigger(keyed_request("k", "trigger"))
     time.advance(days=2)
-    await store.prune(FOR_EVER, FOR_EVER, idempotency_retention=DAY)
+    await store.pruning.prune(FOR_EVER, FOR_EVER, idempotency_retention=DAY)
     assert await asking.trigger(keyed_request("k", "trigger")) != first
 
 

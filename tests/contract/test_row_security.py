@@ -50,10 +50,10 @@ async def store(world: PostgresWorld) -> AsyncIterator[PostgresStore]:
 async def _fill(store: PostgresStore) -> None:
     """Something of one tenant in every table that a tenant may see."""
     payload_id = new_id()
-    await store.put_payload(TENANT, payload_id, b"sealed")
+    await store.payloads.put_payload(TENANT, payload_id, b"sealed")
     said = encode_options(Options(owner="u1", payload_ref=show("pay", payload_id)))
-    await store.keep_listening(HOUR)
-    await store.set_calendar(TENANT, "holidays", [date(2026, 12, 25)])
+    await store.events.keep_listening(HOUR)
+    await store.calendars.set_calendar(TENANT, "holidays", [date(2026, 12, 25)])
     resting = make_exclusion(calendars=["holidays"])
     await submit(
         store,
@@ -64,25 +64,25 @@ async def _fill(store: PostgresStore) -> None:
         job(),
         job(),
     )
-    await store.delete_job(TENANT, (await submit(store, job())).job_id)
+    await store.replay.delete_job(TENANT, (await submit(store, job())).job_id)
     worker = await hand(store)
     one, two, running, *_ = await worker.claim()
     await worker.succeed(one)
     await worker.fail(two)
-    await store.cancel_run(TENANT, running.run_id)
-    await store.pause_queue(TENANT, "mail")
-    await store.create_key(NewKey(new_id(), TENANT, Role.ADMIN, "k", uuid.uuid4().bytes, "…"))
-    (recurring, *_) = [item.id for item in (await store.list_jobs(TENANT, JobFilter(recurring=True))).items]
+    await store.control.cancel_run(TENANT, running.run_id)
+    await store.queues.pause_queue(TENANT, "mail")
+    await store.access.create_key(NewKey(new_id(), TENANT, Role.ADMIN, "k", uuid.uuid4().bytes, "…"))
+    (recurring, *_) = [item.id for item in (await store.lists.list_jobs(TENANT, JobFilter(recurring=True))).items]
     await submit(store, job(make_after(recurring, "any")))
     parent = NewNode("a", job())
     graph = NewGraph(new_id(), (parent, NewNode("b", job(), (0,))))
-    await store.submit_graph(TENANT, graph)
-    await store.cancel_graph(TENANT, graph.id)
-    await store.record([AuditEntry(new_id(), TENANT, None, "x", "y", "z")])
-    await store.put_subscription(TENANT, Subscription("ops", Webhook("https://example.com/"), ("*",)))
-    await store.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
+    await store.graphs.submit_graph(TENANT, graph)
+    await store.graphs.cancel_graph(TENANT, graph.id)
+    await store.audit.record([AuditEntry(new_id(), TENANT, None, "x", "y", "z")])
+    await store.notifications.put_subscription(TENANT, Subscription("ops", Webhook("https://example.com/"), ("*",)))
+    await store.notifications.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
     tally = Tally(TENANT, "t", tried=30, failed=30)
-    await store.report_attempts([tally], BreakerPolicy())
+    await store.breakers.report_attempts([tally], BreakerPolicy())
     async with store.database.connection() as connection:
         for statement in _RARE:
             await connection.execute(statement.format(tenant=TENANT))
@@ -166,7 +166,7 @@ async def test_a_statement_cannot_write_into_another_tenant(store: PostgresStore
 async def test_nothing_of_the_role_is_left_on_the_connection(world: PostgresWorld) -> None:
     store = PostgresStore(world.dsn, pool_size=1)
     await store.open()
-    await store.list_jobs(STRANGER, JobFilter())
+    await store.lists.list_jobs(STRANGER, JobFilter())
     with pytest.raises(ZeroDivisionError):
         async with store.database.acting_for(STRANGER):
             raise ZeroDivisionError
@@ -206,7 +206,7 @@ async def test_an_owner_without_rights_is_told_what_to_ask_for(modest: tuple[str
     submitted = await submit(store, job())
     worker = await hand(store)
     await worker.succeed(await worker.claim_one())
-    (item,) = (await store.list_jobs(TENANT, JobFilter())).items
+    (item,) = (await store.lists.list_jobs(TENANT, JobFilter())).items
     assert (item.id, item.status) == (submitted.job_id, JobStatus.SUCCEEDED)
-    await store.delete_job(TENANT, submitted.job_id)
+    await store.replay.delete_job(TENANT, submitted.job_id)
     await store.close()

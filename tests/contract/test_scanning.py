@@ -35,10 +35,10 @@ async def test_one_transaction_holds_only_so_many_missed_occurrences(
     time.advance(hours=10)
     scanner = Scanner(store)
     assert await scanner.tick() == 0.0, "it goes on at once"
-    first = await store.counts()
+    first = await store.reads.counts()
     assert (first.runs, 2000 <= first.history <= 2200) == (10, True)
     await scanner.tick()
-    assert (await store.counts()).runs == 15
+    assert (await store.reads.counts()).runs == 15
 
 
 async def test_one_transaction_catches_up_with_only_so_many(
@@ -51,10 +51,10 @@ async def test_one_transaction_catches_up_with_only_so_many(
     time.advance(hours=2)
     scanner = Scanner(store)
     assert await scanner.tick() == 0.0, "it goes on at once"
-    assert (await store.counts()).runs == 200
+    assert (await store.reads.counts()).runs == 200
     await scanner.tick()
     await scanner.tick()
-    assert (await store.counts()).runs == 500
+    assert (await store.reads.counts()).runs == 500
 
 
 async def test_one_transaction_is_planned_only_for_so_long(
@@ -67,9 +67,9 @@ async def test_one_transaction_is_planned_only_for_so_long(
     monkeypatch.setattr(engine_scanner, "monotonic", lambda: next(asked) / 10)
     scanner = Scanner(store)
     assert await scanner.tick() == 0.0
-    assert (await store.counts()).runs == 3
+    assert (await store.reads.counts()).runs == 3
     await scanner.tick()
-    assert (await store.counts()).runs == 5
+    assert (await store.reads.counts()).runs == 5
 
 
 async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
@@ -78,7 +78,7 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
     await submit(store, *(job(Every(MINUTE)) for _ in range(40)))
     time.advance(minutes=1)
     limits: list[int] = []
-    fire_due = store.fire_due
+    fire_due = store.firing.fire_due
 
     async def only_ten(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         limits.append(limit)
@@ -93,9 +93,9 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
             await scanner.tick()
     assert await scanner.tick() == 0.0
     assert limits == [40, 20, 10]
-    assert (await store.counts()).runs == 10
+    assert (await store.reads.counts()).runs == 10
     monkeypatch.setattr(store, "fire_due", fire_due)
-    while (await store.counts()).runs < 40:
+    while (await store.reads.counts()).runs < 40:
         await scanner.tick()
 
 
@@ -107,7 +107,7 @@ async def test_many_that_wait_are_fired_once_each_also_some_batches_at_once(stor
     while await scanner.tick() == 0.0:
         ticks += 1
     assert ticks <= 6
-    assert [len(await store.runs_of_job(TENANT, job_id)) for job_id in jobs] == [1] * len(jobs)
+    assert [len(await store.reads.runs_of_job(TENANT, job_id)) for job_id in jobs] == [1] * len(jobs)
 
 
 @on_postgres
@@ -122,7 +122,7 @@ class TestBatchesInARow:
     async def test_one_looks_when_the_one_before_has_seen(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[str] = []
         under_way: set[int] = set()
-        fire_due, numbers = store.fire_due, count()
+        fire_due, numbers = store.firing.fire_due, count()
 
         async def slowly(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             number = next(numbers)
@@ -141,14 +141,14 @@ class TestBatchesInARow:
 
         monkeypatch.setattr(store, "fire_due", slowly)
         await Scanner(store, batch=4).tick()
-        assert (await store.counts()).runs == 20
+        assert (await store.reads.counts()).runs == 20
         assert told[:10] == [f"{number} {what}" for number in range(5) for what in ("looks", "has seen")]
         assert told[10:] == ["5 looks"], "and found nothing"
 
     async def test_what_others_did_is_told_when_one_fails(
         self, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        fire_due, asked = store.fire_due, count()
+        fire_due, asked = store.firing.fire_due, count()
 
         async def third_fails(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             if next(asked) == 2:
@@ -161,10 +161,10 @@ class TestBatchesInARow:
             await Scanner(store, batch=1).tick()
         assert next(asked) == 3, "none is begun after it"
         assert caplog.text.count("it cannot be read") == 2
-        assert (await store.counts()).runs == 2
+        assert (await store.reads.counts()).runs == 2
 
     async def test_none_goes_on_when_nothing_could_be_done(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        fire_due, asked = store.fire_due, count()
+        fire_due, asked = store.firing.fire_due, count()
 
         async def idly(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             next(asked)
@@ -208,7 +208,7 @@ async def test_a_batch_on_a_file_is_cut_smaller_while_others_wait_for_the_file(
     time.advance(minutes=1)
     limits: list[int] = []
     others_wait = True
-    fire_due = store.fire_due
+    fire_due = store.firing.fire_due
 
     async def slow(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         limits.append(limit)
@@ -237,7 +237,7 @@ async def test_a_file_says_whether_others_wait_for_it(store: Store, time: Time) 
     queued = Event()
 
     def ask() -> None:
-        waiting.append(loop.create_task(store.counts()))
+        waiting.append(loop.create_task(store.reads.counts()))
         loop.call_soon(queued.set)
 
     def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
@@ -245,6 +245,6 @@ async def test_a_file_says_whether_others_wait_for_it(store: Store, time: Time) 
         assert queued.wait(10)
         return []
 
-    assert (await store.fire_due(10, plan)).kept_waiting
+    assert (await store.firing.fire_due(10, plan)).kept_waiting
     await waiting[0]
-    assert not (await store.fire_due(10, lambda due, now: [])).kept_waiting
+    assert not (await store.firing.fire_due(10, lambda due, now: [])).kept_waiting

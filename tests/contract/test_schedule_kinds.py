@@ -29,7 +29,7 @@ H_LINE = make_cron("H H * * *", "UTC")
 )
 async def test_it_is_stored_and_its_cursor_moves_on(store: Store, time: Time, schedule: Cron | RRule) -> None:
     submitted = await submit(store, job(schedule))
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     first = schedule.next_after(START)
     assert first is not None
     assert (found.schedule, found.next_run) == (schedule, first)
@@ -59,17 +59,17 @@ def keyed(key: str, **fields: Any) -> Any:
 
 async def test_hashed_values_are_written_into_the_line_and_stay(store: Store, time: Time) -> None:
     submitted = await submit(store, keyed("reports"))
-    found = await store.job(TENANT, submitted.job_id)
+    found = await store.reads.job(TENANT, submitted.job_id)
     assert isinstance(found.schedule, Cron)
     assert (found.schedule.said, "H" in found.schedule.line) == ("H H * * *", False)
     assert found.next_run == found.schedule.next_after(START)
     # The same line under the key is the same request, and an edit of something else leaves the values alone.
     again = await submit(store, keyed("reports"))
     assert (again.job_id, again.created) == (submitted.job_id, False)
-    edited = await store.edit_job(TENANT, submitted.job_id, Changes(args=b"[2]", schedule=H_LINE))
+    edited = await store.control.edit_job(TENANT, submitted.job_id, Changes(args=b"[2]", schedule=H_LINE))
     assert edited.schedule == found.schedule
     # Another line with H goes by the same key; without a key it goes by the id.
-    weekly = await store.edit_job(TENANT, submitted.job_id, Changes(schedule=make_cron("H H * * MON", "UTC")))
+    weekly = await store.control.edit_job(TENANT, submitted.job_id, Changes(schedule=make_cron("H H * * MON", "UTC")))
     assert isinstance(weekly.schedule, Cron)
     assert weekly.schedule.line == found.schedule.line.replace("* * *", "* * MON")
 
@@ -78,7 +78,7 @@ async def test_jobs_with_one_hashed_line_are_spread(store: Store, time: Time) ->
     times = set()
     for _ in range(40):
         submitted = await submit(store, job(H_LINE))
-        found = await store.job(TENANT, submitted.job_id)
+        found = await store.reads.job(TENANT, submitted.job_id)
         assert isinstance(found.schedule, Cron)
         times.add(found.schedule.line)
     assert len(times) > 35
@@ -87,6 +87,6 @@ async def test_jobs_with_one_hashed_line_are_spread(store: Store, time: Time) ->
 async def test_another_schedule_kind_by_an_edit(store: Store, time: Time) -> None:
     submitted = await submit(store, job(Cron("0 * * * *")))
     rule = make_rrule("FREQ=DAILY;BYHOUR=9;BYMINUTE=0", BERLIN)
-    edited = await store.edit_job(TENANT, submitted.job_id, Changes(schedule=rule))
+    edited = await store.control.edit_job(TENANT, submitted.job_id, Changes(schedule=rule))
     assert (edited.schedule, edited.next_run) == (rule, rule.next_after(START))
     assert edited.next_run is not None and edited.next_run.astimezone(UTC) > START

@@ -103,10 +103,10 @@ async def test_one_file_is_opened_once_in_a_process(store: SqliteStore, path: Pa
     with pytest.raises(StoreLocked, match="this process"):
         await other.open()
     await other.close()
-    assert (await store.counts()).runs == 0
+    assert (await store.reads.counts()).runs == 0
     await store.close()
     await other.open()
-    assert (await other.counts()).runs == 0
+    assert (await other.reads.counts()).runs == 0
     await other.close()
 
 
@@ -123,7 +123,7 @@ async def test_an_opening_that_is_given_up_leaves_the_file_to_others(path: Path)
 
 async def test_opening_twice_is_opening_once(store: SqliteStore) -> None:
     await store.open()
-    assert (await store.counts()).runs == 0
+    assert (await store.reads.counts()).runs == 0
 
 
 async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
@@ -168,17 +168,17 @@ async def test_a_full_disk_changes_nothing_and_asks_to_be_tried_again(store: Sql
     await leave_room(2)
     big = [job(args=b"x" * 100_000) for _ in range(20)]
     with pytest.raises(StoreUnavailable, match="full"):
-        await store.submit(TENANT, big)
+        await store.intake.submit(TENANT, big)
     # What shares the commit with it may fail too, but is then told so.
     small = await asyncio.gather(
-        *(submit(store, job()) for _ in range(3)), store.submit(TENANT, big), return_exceptions=True
+        *(submit(store, job()) for _ in range(3)), store.intake.submit(TENANT, big), return_exceptions=True
     )
     assert isinstance(small[-1], StoreUnavailable)
     stored = sum(not isinstance(answer, StoreUnavailable) for answer in small)
-    assert (await store.counts()).runs == 1 + stored
+    assert (await store.reads.counts()).runs == 1 + stored
     await leave_room(10_000)
-    assert len(await store.submit(TENANT, big)) == 20
-    assert (await store.counts()).runs == 1 + stored + 20
+    assert len(await store.intake.submit(TENANT, big)) == 20
+    assert (await store.reads.counts()).runs == 1 + stored + 20
 
 
 async def test_a_store_that_is_opened_on_a_full_disk_asks_to_be_tried_again(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_a_store_that_is_opened_on_a_full_disk_asks_to_be_tried_again(tmp_
         await store.open()
         await store.migrate()
         await submit(store, job())
-        assert (await store.counts()).runs == 1
+        assert (await store.reads.counts()).runs == 1
         await store.close()
 
 
@@ -205,7 +205,7 @@ async def test_a_memory_store_works_like_a_file() -> None:
     await submit(store, job())
     run = await worker.claim_one()
     await worker.succeed(run)
-    assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
     await store.close()
     await store.open()
     with pytest.raises(SchemaMismatch):
@@ -221,8 +221,8 @@ async def test_of_many_at_once_only_the_one_that_fails_is_rolled_back(store: Sql
         *(submit(store, item) for pair in zip(good, bad * 3, strict=True) for item in pair), return_exceptions=True
     )
     assert [isinstance(answer, StoreRejected) for answer in answers] == [False, True] * 60
-    assert (await store.counts()).runs == 60
-    assert len(await store.lanes()) == 60
+    assert (await store.reads.counts()).runs == 60
+    assert len(await store.claims.lanes()) == 60
     worker = await hand(store)
     assert len(await worker.claim()) == 60
 
@@ -246,7 +246,7 @@ async def test_what_is_cancelled_while_it_waits_does_not_happen(store: SqliteSto
     held.set()
     await holding
     await other
-    assert (await store.counts()).runs == 1
+    assert (await store.reads.counts()).runs == 1
 
 
 async def test_closing_first_does_what_was_asked_before(store: SqliteStore) -> None:
@@ -257,7 +257,7 @@ async def test_closing_first_does_what_was_asked_before(store: SqliteStore) -> N
     with pytest.raises(StoreUnavailable, match="not open"):
         await submit(store, job())
     await store.open()
-    assert (await store.counts()).runs == 200
+    assert (await store.reads.counts()).runs == 200
 
 
 async def test_any_thread_and_any_event_loop_may_ask(store: SqliteStore) -> None:
@@ -268,7 +268,7 @@ async def test_any_thread_and_any_event_loop_may_ask(store: SqliteStore) -> None
         asyncio.run(ask(store.companion()))
 
     await asyncio.gather(ask(store), *(asyncio.to_thread(in_a_loop_of_its_own) for _ in range(4)))
-    assert (await store.counts()).runs == 125
+    assert (await store.reads.counts()).runs == 125
 
 
 async def test_an_event_loop_that_ended_meanwhile_harms_nobody(store: SqliteStore) -> None:
@@ -286,8 +286,8 @@ async def test_hints_are_coalesced_and_reach_listeners_on_their_own_loops(store:
     heard: list[Hint] = []
     stop = store.listen(heard.append)
     for _ in range(50):
-        store.hints.give(Hint.READY)
-    store.hints.give(Hint.CANCEL)
+        store.context.hints.give(Hint.READY)
+    store.context.hints.give(Hint.CANCEL)
     await asyncio.sleep(0)
     assert heard == [Hint.READY, Hint.CANCEL]
     elsewhere: list[tuple[int, Hint]] = []
@@ -307,10 +307,10 @@ async def test_hints_are_coalesced_and_reach_listeners_on_their_own_loops(store:
     ready = threading.Event()
     listening = asyncio.create_task(asyncio.to_thread(asyncio.run, listen_elsewhere()))
     await asyncio.to_thread(ready.wait, 10)
-    store.hints.give(Hint.READY)
+    store.context.hints.give(Hint.READY)
     assert elsewhere == [(await listening, Hint.READY)]
     # Its loop is closed by now.
-    store.hints.give(Hint.READY)
+    store.context.hints.give(Hint.READY)
     stop()
 
 
@@ -365,7 +365,7 @@ async def test_a_file_of_the_last_release_is_upgraded_while_it_is_used(
     assert sorted(first + second) == [2, 3]
     assert await store.check_schema() == 3
     stop.set()
-    assert await using == (await store.counts()).history > 0
+    assert await using == (await store.reads.counts()).history > 0
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(
@@ -381,9 +381,9 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
 
 async def test_guests_are_refused(store: SqliteStore) -> None:
     with pytest.raises(InvalidInput, match="PostgreSQL"):
-        await store.submit_within(object(), TENANT, job())
+        await store.caller_transactions.submit_within(object(), TENANT, job())
     with pytest.raises(InvalidInput, match="PostgreSQL"):
-        await store.complete_within(object(), job().id, job().id, 1, None, None)
+        await store.caller_transactions.complete_within(object(), job().id, job().id, 1, None, None)
 
 
 HOT = ["look", "claim", "claimed_before", "exceptions", "succeed_runs", "end_runs", "retry_runs", "due_cursors"]
@@ -411,7 +411,7 @@ async def test_firing_takes_as_many_steps_for_many_jobs_as_for_one(store: Sqlite
 
     async def steps(count: int) -> int:
         each = (job(Every(HOUR)), job(Every(HOUR), options=exact), job(Once(delay=HOUR)))
-        await store.submit(TENANT, [one for _ in range(count) for one in map(_anew, each)])
+        await store.intake.submit(TENANT, [one for _ in range(count) for one in map(_anew, each)])
         await store.database.run(lambda connection, now: connection.raw.execute(_ALL_DUE, (now - 1, now - 1)))
         taken: list[str] = []
         await store.database.run(lambda connection, _: connection.raw.set_trace_callback(taken.append))
@@ -447,9 +447,9 @@ class _Anything(dict[str, object]):
 
 async def test_a_heartbeat_gets_through_while_a_hundred_batches_wait(store: SqliteStore) -> None:
     worker = await hand(store)
-    asked = [asyncio.create_task(store.submit(TENANT, [job() for _ in range(20)])) for _ in range(100)]
+    asked = [asyncio.create_task(store.intake.submit(TENANT, [job() for _ in range(20)])) for _ in range(100)]
     await asyncio.sleep(0)
-    renewal = await store.companion().renew(worker.id, timedelta(seconds=30), [])
+    renewal = await store.companion().leases.renew(worker.id, timedelta(seconds=30), [])
     assert renewal.freed == 0
     await asyncio.gather(*asked)
 
@@ -478,8 +478,8 @@ async def test_what_was_written_while_the_clock_was_ahead_keeps_no_history(tmp_p
     await worker.succeed(*await worker.claim())
     time.advance(days=400)
     for _ in range(9):
-        await store.prune(timedelta(days=30), timedelta(days=30), 3)
-    assert (await store.counts()).history == 10, "those whose time has not come"
+        await store.pruning.prune(timedelta(days=30), timedelta(days=30), 3)
+    assert (await store.reads.counts()).history == 10, "those whose time has not come"
     await store.close()
 
 
@@ -489,11 +489,11 @@ async def test_work_that_waits_for_something_else_is_refused(store: SqliteStore)
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match="wait for nothing but its transaction"):
-        await store.transactions.run(waits)
-    assert await store.transactions.value("find_secret", name="early") is None
+        await store.context.transactions.run(waits)
+    assert await store.context.transactions.value("find_secret", name="early") is None
 
 
 async def test_a_column_that_is_not_declared_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SQL, "undeclared", ("select 1 as somewhere",))
     with pytest.raises(LookupError, match="undeclared returns somewhere"):
-        await store.transactions.rows("undeclared")
+        await store.context.transactions.rows("undeclared")

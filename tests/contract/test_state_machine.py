@@ -127,7 +127,7 @@ class Machine(RuleBasedStateMachine):
         return UUID(int=(int(START.timestamp() * 1000) << 80) | (7 << 76) | (0b10 << 62) | self.ids)
 
     def lanes(self) -> dict[int, LaneKey]:
-        return {lane.id: lane.key for lane in self.run(self.store.lanes())}
+        return {lane.id: lane.key for lane in self.run(self.store.claims.lanes())}
 
     @initialize()
     def open(self) -> None:
@@ -168,7 +168,7 @@ class Machine(RuleBasedStateMachine):
             self.model.jobs[job_id].schedule, Once
         ):
             return  # what repeats stays what repeats, as it does under a key
-        edit = self.store.edit_job(tenant_id, job_id, changes_for(wanted))
+        edit = self.store.control.edit_job(tenant_id, job_id, changes_for(wanted))
         try:
             self.model.edit_job(tenant_id, job_id, wanted)
         except (NotFound, Conflict) as error:
@@ -186,9 +186,9 @@ class Machine(RuleBasedStateMachine):
             expected = type(error)
         if isinstance(expected, type):
             with pytest.raises(expected):
-                self.run(self.store.submit(tenant_id, jobs))
+                self.run(self.store.intake.submit(tenant_id, jobs))
             return
-        answers = self.run(self.store.submit(tenant_id, jobs))
+        answers = self.run(self.store.intake.submit(tenant_id, jobs))
         for answer, wanted in zip(answers, expected, strict=True):
             assert (answer.job_id, answer.next_run, answer.run_id, answer.created) == (
                 wanted.job_id,
@@ -211,7 +211,7 @@ class Machine(RuleBasedStateMachine):
             return decided
 
         in_view = self.model.in_view()
-        scan = self.run(self.store.fire_due(limit, plan))
+        scan = self.run(self.store.firing.fire_due(limit, plan))
         assert scan.seen == len(decided) == min(limit, len(in_view))
         assert {item.job_id for item in decided} <= {item.id for item in in_view}
         self.model.fire(decided)
@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
             self._register(number)
         elif what == "leave":
             self.model.leave(self.workers[number])
-            self.run(self.store.leave(self.workers[number]))
+            self.run(self.store.leases.leave(self.workers[number]))
         else:
             self._renew(self.workers[number], listed=what == "renew")
 
@@ -232,10 +232,10 @@ class Machine(RuleBasedStateMachine):
         lease = LEASE if number == 0 else LONG_LEASE
         info = WorkerInfo(self.workers[number], "hand", (), (), 5)
         expected = self.model.register(self.workers[number], lease)
-        assert self.run(self.store.register(info, lease)) == expected
+        assert self.run(self.store.leases.register(info, lease)) == expected
 
     def _look(self, lanes: dict[int, LaneKey], depth: int) -> None:
-        look = self.run(self.store.look(list(lanes), depth))
+        look = self.run(self.store.claims.look(list(lanes), depth))
         assert look.now == self.model.now
         seen = {lanes[sight.lane_id]: list(zip(sight.ready_at, sight.run_ids, strict=True)) for sight in look.sights}
         expected = {lane: self.model.waiting_in(lane)[:depth] for lane in lanes.values()}
@@ -261,7 +261,7 @@ class Machine(RuleBasedStateMachine):
         claim_no = self.claim_numbers[worker]
         lanes = self.lanes()
         self._look(lanes, take)
-        claimed = self.run(self.store.claim(worker, claim_no, [(lane_id, take) for lane_id in lanes]))
+        claimed = self.run(self.store.claims.claim(worker, claim_no, [(lane_id, take) for lane_id in lanes]))
         expected = self.model.claim(worker, claim_no, [(lane, take) for lane in lanes.values()])
         assert sorted(
             (run.run_id, run.job_id, lanes[run.lane_id], run.fence, run.attempt, run.lost, run.due_at, run.ready_at)
@@ -314,7 +314,7 @@ class Machine(RuleBasedStateMachine):
             if close and held_by == worker and (early or not self.model.held(worker, claim_no))
         ]
         self.model.complete(worker, [], closed)
-        assert self.run(self.store.complete(worker, completions, closed)).refused == refused
+        assert self.run(self.store.completions.complete(worker, completions, closed)).refused == refused
 
     @precondition(lambda self: any(self.seen.values()))
     @rule(number=worker_numbers, what=st.lists(places, min_size=1, max_size=4), stale=sometimes)
@@ -322,7 +322,7 @@ class Machine(RuleBasedStateMachine):
         worker = self._busy(number)
         chosen = self._choose(worker, [(place, None) for place in what], stale=stale)
         pairs = {(run.run_id, run.fence) for run, _ in chosen}
-        assert self.run(self.store.hand_back(worker, list(pairs))) == self.model.hand_back(worker, pairs)
+        assert self.run(self.store.completions.hand_back(worker, list(pairs))) == self.model.hand_back(worker, pairs)
 
     def _busy(self, number: int) -> UUID:
         """This worker, or the next one that has ever claimed something."""
@@ -340,9 +340,9 @@ class Machine(RuleBasedStateMachine):
             freed = self.model.renew(worker, LEASE, open_claims)
         except LeaseLost:
             with pytest.raises(LeaseLost):
-                self.run(self.store.renew(worker, LEASE, open_claims))
+                self.run(self.store.leases.renew(worker, LEASE, open_claims))
             return
-        renewal = self.run(self.store.renew(worker, LEASE, open_claims))
+        renewal = self.run(self.store.leases.renew(worker, LEASE, open_claims))
         assert (renewal.lease_until, renewal.freed) == (self.model.workers[worker], freed)
         assert set(renewal.cancelled) == self.model.cancellations(worker)
 
@@ -358,7 +358,7 @@ class Machine(RuleBasedStateMachine):
     @rule(late=st.sampled_from([0, 0, 31]))
     def reap(self, late: int) -> None:
         self.advance(late)
-        assert self.run(self.store.reap(1000, judge, GRACE)) == self.model.reap(judge, GRACE)
+        assert self.run(self.store.reaping.reap(1000, judge, GRACE)) == self.model.reap(judge, GRACE)
 
     @precondition(lambda self: self.known)
     @rule(
@@ -373,9 +373,13 @@ class Machine(RuleBasedStateMachine):
             run_id, job_id = runs[place % len(runs)].id, runs[place % len(runs)].job_id
         tenant_id = TENANT + STRANGER - self.known[job_id] if stranger else self.known[job_id]
         if what == "a job":
-            self._cancel(lambda: self.model.cancel_job(tenant_id, job_id), self.store.cancel_job(tenant_id, job_id))
+            self._cancel(
+                lambda: self.model.cancel_job(tenant_id, job_id), self.store.control.cancel_job(tenant_id, job_id)
+            )
         else:
-            self._cancel(lambda: self.model.cancel_run(tenant_id, run_id), self.store.cancel_run(tenant_id, run_id))
+            self._cancel(
+                lambda: self.model.cancel_run(tenant_id, run_id), self.store.control.cancel_run(tenant_id, run_id)
+            )
 
     def _cancel(self, in_model: Callable[[], None], in_store: Coroutine[Any, Any, object]) -> None:
         try:
@@ -412,7 +416,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _compare(self, job_ids: Iterable[UUID]) -> None:
         await asyncio.gather(*(self._compare_job(job_id) for job_id in job_ids))
-        counts = await self.store.counts()
+        counts = await self.store.reads.counts()
         assert (counts.jobs, counts.runs, counts.history, counts.dead_letters) == (
             len(self.model.jobs),
             len(self.model.live()),
@@ -423,7 +427,7 @@ class Machine(RuleBasedStateMachine):
     async def _compare_job(self, job_id: UUID) -> None:
         tenant_id = self.known[job_id]
         runs, found = await asyncio.gather(
-            self.store.runs_of_job(tenant_id, job_id, SHOWN), self.store.job(tenant_id, job_id)
+            self.store.reads.runs_of_job(tenant_id, job_id, SHOWN), self.store.reads.job(tenant_id, job_id)
         )
         shown = [
             (

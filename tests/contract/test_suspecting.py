@@ -21,8 +21,8 @@ GREET = (TENANT, "greet")
 
 async def waiting(store: Store) -> Mapping[UUID, int]:
     """How the runs that wait would be tried, going by their lanes."""
-    lanes = {lane.id: lane.key.trial for lane in await store.lanes()}
-    look = await store.look(list(lanes), 100)
+    lanes = {lane.id: lane.key.trial for lane in await store.claims.lanes()}
+    look = await store.claims.look(list(lanes), 100)
     return {run_id: lanes[sight.lane_id] for sight in look.sights for run_id in sight.run_ids}
 
 
@@ -64,13 +64,13 @@ async def test_runs_that_wait_already_are_put_on_trial_with_the_job(store: Store
     await fire(store)
     worker = await hand(store)
     await worker.claim_one()
-    extra = await store.trigger_job(TENANT, submitted.job_id, b"1")
+    extra = await store.control.trigger_job(TENANT, submitted.job_id, b"1")
     assert await waiting(store) == {extra.id: Trial.NONE}
     time.advance(seconds=LEASE.total_seconds() + 1)
     await reap(store)
     assert (await waiting(store))[extra.id] == Trial.SUSPECT
     # And so are those that somebody asks for now.
-    another = await store.trigger_job(TENANT, submitted.job_id, b"2")
+    another = await store.control.trigger_job(TENANT, submitted.job_id, b"2")
     assert (await waiting(store))[another.id] == Trial.SUSPECT
     # They are claimed like all others.
     fresh = await hand(store)
@@ -106,12 +106,12 @@ async def test_an_attempt_that_fails_takes_its_run_off_trial(store: Store, time:
 async def test_another_job_of_the_task_is_trusted_until_one_was_lost_twice(store: Store, time: Time) -> None:
     key = LaneKey(TENANT, "default", 1, "greet")
     await submit(store, job())
-    seen = [(await store.rules()).suspicion.trial(key)]
+    seen = [(await store.claims.rules()).suspicion.trial(key)]
     for _ in range(4):
         await die(store, time)
-        seen.append((await store.rules()).suspicion.trial(key))
+        seen.append((await store.claims.rules()).suspicion.trial(key))
     assert seen == [Trial.NONE, Trial.NONE, Trial.SUSPECT, Trial.PROBED, Trial.ALONE]
-    suspicion = (await store.rules()).suspicion
+    suspicion = (await store.claims.rules()).suspicion
     assert suspicion.trial(LaneKey(TENANT, "other", 0, "greet")) == Trial.ALONE
     assert suspicion.trial(LaneKey(TENANT, "default", 1, "count")) == Trial.NONE
     assert suspicion.trial(LaneKey(TENANT + 1, "default", 1, "greet")) == Trial.NONE
@@ -122,31 +122,31 @@ async def test_an_attempt_of_the_task_that_ends_clears_it(store: Store, time: Ti
     for _ in range(4):
         await die(store, time)
     time.advance(seconds=2)
-    await store.report_attempts([Tally(TENANT, "count", tried=1)], BreakerPolicy())
+    await store.breakers.report_attempts([Tally(TENANT, "count", tried=1)], BreakerPolicy())
     await reap(store)
-    assert (await store.rules()).suspicion.tasks == {GREET: Trial.ALONE}
-    await store.report_attempts([Tally(TENANT, "greet", tried=1, failed=1)], BreakerPolicy())
+    assert (await store.claims.rules()).suspicion.tasks == {GREET: Trial.ALONE}
+    await store.breakers.report_attempts([Tally(TENANT, "greet", tried=1, failed=1)], BreakerPolicy())
     await reap(store)
-    assert (await store.rules()).suspicion.tasks == {}
+    assert (await store.claims.rules()).suspicion.tasks == {}
 
 
 async def test_losses_are_forgotten(store: Store, time: Time) -> None:
     await submit(store, job(EVERY, options=NO_SECOND_TRY))
     await lose_occurrences(store, time, 4)
-    assert (await store.rules()).suspicion.tasks == {GREET: Trial.ALONE}
+    assert (await store.claims.rules()).suspicion.tasks == {GREET: Trial.ALONE}
     time.advance(seconds=FORGET_TASKS.total_seconds() + 1)
     await reap(store)
-    suspicion = (await store.rules()).suspicion
+    suspicion = (await store.claims.rules()).suspicion
     assert (suspicion.tasks, list(suspicion.opens)) == ({}, [GREET]), "its job is still one to be careful with"
     time.advance(seconds=FORGET_JOBS.total_seconds())
     await reap(store)
-    assert (await store.rules()).suspicion.opens == {}
+    assert (await store.claims.rules()).suspicion.opens == {}
 
 
 async def test_a_worker_that_dies_counts_once_for_a_job(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY))
     for nonce in (b"1", b"2", b"3"):
-        await store.trigger_job(TENANT, submitted.job_id, nonce)
+        await store.control.trigger_job(TENANT, submitted.job_id, nonce)
     worker = await hand(store)
     for _ in range(3):
         assert len(await worker.claim(1)) == 1

@@ -22,12 +22,12 @@ RESUME = TenantChange(state=TenantState.ACTIVE)
 
 @pytest.fixture
 async def acme(store: Store) -> int:
-    return (await store.create_tenant(NewTenant("acme", limits=NO_LIMITS))).id
+    return (await store.tenants.create_tenant(NewTenant("acme", limits=NO_LIMITS))).id
 
 
 async def _submit(store: Store, tenant_id: int, *schedules: Every | Once, options: bytes | None = None) -> list[UUID]:
     jobs = [job(schedule, tenant_id=tenant_id, options=options) for schedule in schedules]
-    await store.submit(tenant_id, jobs)
+    await store.intake.submit(tenant_id, jobs)
     return [each.id for each in jobs]
 
 
@@ -38,20 +38,20 @@ async def test_nothing_of_a_suspended_tenant_fires_and_nothing_is_lost(store: St
     (none,) = await _submit(store, acme, Every(MINUTE), options=skipping)
     (once,) = await _submit(store, acme, Once(delay=5 * MINUTE))
     (others,) = await _submit(store, TENANT, Once(delay=5 * MINUTE))
-    await store.update_tenant(acme, SUSPEND)
+    await store.tenants.update_tenant(acme, SUSPEND)
     time.advance(minutes=10, seconds=30)
     scan = await fire(store)
     assert (scan.fired, scan.seen, scan.held_back) == (1, 5, 4)
-    assert len(await store.runs_of_job(TENANT, others)) == 1
+    assert len(await store.reads.runs_of_job(TENANT, others)) == 1
     for each in (latest, every, none, once):
-        assert await store.runs_of_job(acme, each) == []
-    await store.update_tenant(acme, RESUME)
+        assert await store.reads.runs_of_job(acme, each) == []
+    await store.tenants.update_tenant(acme, RESUME)
     assert (await fire(store)).fired == 4
-    run, *missed = await store.runs_of_job(acme, latest)
+    run, *missed = await store.reads.runs_of_job(acme, latest)
     assert (run.state, [each.state for each in missed]) == (RunState.PENDING, [RunState.SKIPPED] * 9)
-    assert [each.state for each in await store.runs_of_job(acme, every)] == [RunState.PENDING] * 10
-    assert [each.state for each in await store.runs_of_job(acme, none)] == [RunState.SKIPPED] * 10
-    (late,) = await store.runs_of_job(acme, once)
+    assert [each.state for each in await store.reads.runs_of_job(acme, every)] == [RunState.PENDING] * 10
+    assert [each.state for each in await store.reads.runs_of_job(acme, none)] == [RunState.SKIPPED] * 10
+    (late,) = await store.reads.runs_of_job(acme, once)
     assert (late.due_at, late.ready_at) == (time.now - timedelta(minutes=5, seconds=30), time.now)
     time.advance(minutes=1)
     assert (await fire(store)).fired == 3, "the rhythm goes on"
@@ -59,7 +59,7 @@ async def test_nothing_of_a_suspended_tenant_fires_and_nothing_is_lost(store: St
 
 async def test_cursors_of_a_suspended_tenant_are_seen_once(store: Store, time: Time, acme: int) -> None:
     await _submit(store, acme, *[Every(MINUTE)] * 25)
-    await store.update_tenant(acme, SUSPEND)
+    await store.tenants.update_tenant(acme, SUSPEND)
     time.advance(minutes=2)
     assert [(await fire(store, limit=10)).held_back for _ in range(3)] == [10, 10, 5]
     scan = await fire(store, limit=10)
@@ -70,7 +70,7 @@ async def test_cursors_of_a_suspended_tenant_are_seen_once(store: Store, time: T
 
 async def test_a_scanner_sleeps_while_only_suspended_tenants_are_due(store: Store, time: Time, acme: int) -> None:
     await _submit(store, acme, *[Every(MINUTE)] * 25)
-    await store.update_tenant(acme, SUSPEND)
+    await store.tenants.update_tenant(acme, SUSPEND)
     time.advance(minutes=2)
     scanner = Scanner(store, batch=10)
     assert [await scanner.tick() for _ in range(3)] == [0.0, 0.0, 0.5]
@@ -79,56 +79,56 @@ async def test_a_scanner_sleeps_while_only_suspended_tenants_are_due(store: Stor
 async def test_a_resumed_tenant_leaves_room_for_the_others(store: Store, time: Time, acme: int) -> None:
     """A tenth of the jobs of one tenant are due in a batch; the batch is not full of them."""
     await _submit(store, acme, *[Once(delay=MINUTE)] * 30)
-    await store.update_tenant(acme, SUSPEND)
+    await store.tenants.update_tenant(acme, SUSPEND)
     time.advance(minutes=2)
     while (await fire(store)).held_back:
         pass
     (others,) = await _submit(store, TENANT, Once(delay=MINUTE))
-    await store.update_tenant(acme, RESUME)
+    await store.tenants.update_tenant(acme, RESUME)
     time.advance(minutes=2)
     scan = await fire(store, limit=10)
     assert scan.fired == 6
     assert scan.next_in == timedelta(0), "there is more in the backlog"
-    assert len(await store.runs_of_job(TENANT, others)) == 1
+    assert len(await store.reads.runs_of_job(TENANT, others)) == 1
     assert [(await fire(store, limit=10)).fired for _ in range(6)] == [5, 5, 5, 5, 5, 0]
 
 
 async def test_any_node_holds_back_and_any_node_goes_on(store: Store, other: Store, time: Time, acme: int) -> None:
     (early, late) = await _submit(store, acme, Once(delay=MINUTE), Once(delay=2 * MINUTE))
-    await store.update_tenant(acme, SUSPEND)
+    await store.tenants.update_tenant(acme, SUSPEND)
     time.advance(minutes=1)
     assert (await fire(other)).held_back == 1
     time.advance(minutes=1)
     assert (await fire(store)).held_back == 1
-    await other.update_tenant(acme, RESUME)
+    await other.tenants.update_tenant(acme, RESUME)
     assert (await fire(other, limit=2)).fired == 1, "half of a batch is for what stands in no backlog"
-    assert len(await store.runs_of_job(acme, early)) == 1
+    assert len(await store.reads.runs_of_job(acme, early)) == 1
     assert (await fire(store, limit=2)).fired == 1
-    assert len(await store.runs_of_job(acme, late)) == 1
+    assert len(await store.reads.runs_of_job(acme, late)) == 1
 
 
 async def test_a_job_in_a_backlog_can_be_steered(store: Store, time: Time, acme: int) -> None:
     paused, cancelled = await _submit(store, acme, Every(MINUTE), Every(MINUTE))
-    await store.update_tenant(acme, SUSPEND)
+    await store.tenants.update_tenant(acme, SUSPEND)
     time.advance(minutes=2)
     assert (await fire(store)).held_back == 2
-    await store.pause_job(acme, paused)
-    await store.cancel_job(acme, cancelled)
-    await store.update_tenant(acme, RESUME)
+    await store.control.pause_job(acme, paused)
+    await store.control.cancel_job(acme, cancelled)
+    await store.tenants.update_tenant(acme, RESUME)
     assert (await fire(store)).seen == 0
-    await store.update_tenant(acme, SUSPEND)
-    assert (await store.resume_job(acme, paused)).state is JobState.ACTIVE
+    await store.tenants.update_tenant(acme, SUSPEND)
+    assert (await store.control.resume_job(acme, paused)).state is JobState.ACTIVE
     assert (await fire(store)).held_back == 1
-    await store.update_tenant(acme, RESUME)
+    await store.tenants.update_tenant(acme, RESUME)
     assert (await fire(store)).fired == 1
 
 
 async def test_ready_runs_stay_and_start_when_the_tenant_is_active_again(store: Store, acme: int) -> None:
     submitted = await submit(store, job(tenant_id=acme), tenant_id=acme)
-    (lane,) = [lane.id for lane in await store.lanes() if lane.key.tenant_id == acme]
-    await store.update_tenant(acme, SUSPEND)
-    assert await store.paused_lanes() == {lane}
-    await store.update_tenant(acme, RESUME)
-    assert await store.paused_lanes() == frozenset()
-    (run,) = await store.runs_of_job(acme, submitted.job_id)
+    (lane,) = [lane.id for lane in await store.claims.lanes() if lane.key.tenant_id == acme]
+    await store.tenants.update_tenant(acme, SUSPEND)
+    assert await store.claims.paused_lanes() == {lane}
+    await store.tenants.update_tenant(acme, RESUME)
+    assert await store.claims.paused_lanes() == frozenset()
+    (run,) = await store.reads.runs_of_job(acme, submitted.job_id)
     assert run.state is RunState.PENDING

@@ -27,7 +27,7 @@ async def forget_claim(world: World, worker: Hand, how: str) -> None:
     if how == "its rows are gone":
         await world.lose_claims(worker.id)
     elif how == "through a server":
-        await world.store.complete_many([(worker.id, [], [worker.claim_no])])
+        await world.store.completions.complete_many([(worker.id, [], [worker.claim_no])])
     else:
         await worker.complete(closed=[worker.claim_no])
 
@@ -40,10 +40,10 @@ async def test_a_run_whose_worker_left_is_freed_though_its_claim_is_gone(
     await submit(store, job(options=ONE_AT_A_TIME), job(options=ONE_AT_A_TIME))
     (first,) = await worker.claim()
     await forget_claim(world, worker, how)
-    await store.leave(worker.id)
+    await store.leases.leave(worker.id)
     time.advance(seconds=6)
     assert await reap(store) == 1
-    run = await store.run(TENANT, first.run_id)
+    run = await store.reads.run(TENANT, first.run_id)
     assert (run.state, run.lost, run.failure) == (RunState.RETRYING, 1, FailureClass.LOST)
     # Its key is free again, for the one and then for the other.
     for _ in range(2):
@@ -60,14 +60,14 @@ async def test_a_living_worker_that_holds_it_keeps_it(world: World, store: Store
     await forget_claim(world, worker, how)
     for _ in range(5):
         time.advance(seconds=20)
-        await store.renew(worker.id, LEASE, [worker.claim_no])
+        await store.leases.renew(worker.id, LEASE, [worker.claim_no])
         assert await reap(store) == 0
     assert not (await worker.complete(succeeded(run), closed=[worker.claim_no])).refused
-    assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
     # What the sweep has listed is forgotten too, once the worker does not name it any more.
     for _ in range(3):
         time.advance(seconds=20)
-        await store.renew(worker.id, LEASE, [])
+        await store.leases.renew(worker.id, LEASE, [])
         await reap(store)
     assert await world.rows_of("claims") == 0
 
@@ -87,12 +87,12 @@ async def test_a_living_worker_that_does_not_hold_it_loses_it_after_a_lease(
     time.advance(seconds=6)
     assert await reap(store) == 0
     time.advance(seconds=LEASE.total_seconds() + 1)
-    assert (await store.renew(worker.id, LEASE, [])).freed == 0
-    assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
-    found = await store.run(TENANT, run.run_id)
+    assert (await store.leases.renew(worker.id, LEASE, [])).freed == 0
+    assert await store.reaping.reap(100, judge_as_the_engine_does, GRACE) == 1
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.state, found.lost, found.attempts[0].state) == (state, 1, AttemptState.LOST)
     assert (found.error or "").startswith("its worker no longer held the run")
-    assert len(await store.lanes()) == 1, "no worker died of it: no trial"
+    assert len(await store.claims.lanes()) == 1, "no worker died of it: no trial"
     assert await world.rows_of("claims") == 0
 
 
@@ -105,10 +105,10 @@ async def test_a_claim_number_that_is_used_again_stands_for_the_new_runs_alone(s
     fresh = [run for run in await worker.claim_again() if run.run_id != forgotten.run_id]
     assert len(fresh) == 1
     time.advance(seconds=6)
-    await store.renew(worker.id, LONG, [worker.claim_no])
+    await store.leases.renew(worker.id, LONG, [worker.claim_no])
     assert await reap(store) == 1
-    assert (await store.run(TENANT, forgotten.run_id)).state is RunState.RETRYING
-    assert (await store.run(TENANT, fresh[0].run_id)).state is RunState.RUNNING
+    assert (await store.reads.run(TENANT, forgotten.run_id)).state is RunState.RETRYING
+    assert (await store.reads.run(TENANT, fresh[0].run_id)).state is RunState.RUNNING
 
 
 @pytest.mark.parametrize("alive", [False, True], ids=["its worker is gone", "its worker lives"])
@@ -122,13 +122,13 @@ async def test_a_request_to_cancel_ends_a_run_that_no_worker_holds(
     await forget_claim(world, worker, how)
     if not alive:
         await world.lose_worker(worker.id)
-    assert (await store.cancel_run(TENANT, run.run_id)).state is RunState.RUNNING
+    assert (await store.control.cancel_run(TENANT, run.run_id)).state is RunState.RUNNING
     for _ in range(3):
         time.advance(seconds=LEASE.total_seconds())
         if alive:
-            await store.renew(worker.id, LEASE, [])
-        await store.reap(100, judge_as_the_engine_does, GRACE)
-    assert (await store.run(TENANT, run.run_id)).state is RunState.CANCELLED
+            await store.leases.renew(worker.id, LEASE, [])
+        await store.reaping.reap(100, judge_as_the_engine_does, GRACE)
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.CANCELLED
     assert await world.rows_of("cancels") == 0
 
 
@@ -141,16 +141,16 @@ async def test_a_worker_may_say_that_it_does_not_hold_a_run_of_a_claim_that_it_n
     await submit(store, job(), job())
     ended, going_on = await worker.claim()
     if asked:
-        await store.cancel_run(TENANT, ended.run_id)
-    assert await store.disown(worker.id, [ended.run_id]) == 1
-    await store.renew(worker.id, LONG, [worker.claim_no])
-    assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
-    found = await store.run(TENANT, ended.run_id)
+        await store.control.cancel_run(TENANT, ended.run_id)
+    assert await store.leases.disown(worker.id, [ended.run_id]) == 1
+    await store.leases.renew(worker.id, LONG, [worker.claim_no])
+    assert await store.reaping.reap(100, judge_as_the_engine_does, GRACE) == 1
+    found = await store.reads.run(TENANT, ended.run_id)
     assert found.state is (RunState.CANCELLED if asked else RunState.RETRYING)
-    assert (await store.run(TENANT, going_on.run_id)).state is RunState.RUNNING
+    assert (await store.reads.run(TENANT, going_on.run_id)).state is RunState.RUNNING
     assert not (await worker.complete(succeeded(going_on), closed=[worker.claim_no])).refused
     other = await hand(store)
-    assert await store.disown(other.id, [ended.run_id]) == 0
+    assert await store.leases.disown(other.id, [ended.run_id]) == 0
     assert await world.rows_of("claims") == 0
 
 
@@ -170,15 +170,15 @@ async def test_a_claim_that_was_answered_and_is_not_listed_counts_as_lost(
     await other.claim_one()
     time.advance(seconds=LEASE.total_seconds() + 1)
     beats = {worker.id: 1, other.id: 1}
-    renewals = await store.renew_many([(worker.id, []), (other.id, [1])], LEASE, beats)
+    renewals = await store.leases.renew_many([(worker.id, []), (other.id, [1])], LEASE, beats)
     assert [renewals[each].freed for each in beats] == [1, 0], "nobody has begun what no answer told of"
-    assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
-    found = await store.run(TENANT, run.run_id)
+    assert await store.reaping.reap(100, judge_as_the_engine_does, GRACE) == 1
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.state, found.lost) == (state, 1)
-    assert (await store.run(TENANT, unheard.run_id)).state is RunState.PENDING
+    assert (await store.reads.run(TENANT, unheard.run_id)).state is RunState.PENDING
     assert await world.rows_of("claims") == 1, "that of the other worker"
-    assert (await store.renew(other.id, LEASE, [], 1)).freed == 0
-    assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
+    assert (await store.leases.renew(other.id, LEASE, [], 1)).freed == 0
+    assert await store.reaping.reap(100, judge_as_the_engine_does, GRACE) == 1
 
 
 async def test_a_worker_learns_what_the_store_has_under_its_claims_besides_what_it_holds(store: Store) -> None:
@@ -192,18 +192,18 @@ async def test_a_worker_learns_what_the_store_has_under_its_claims_besides_what_
     theirs = await other.claim_one()
     await worker.succeed(ended)
     await worker.complete(over(others[0]))
-    await store.hand_back(worker.id, [(others[1].run_id, others[1].fence)])
+    await store.completions.hand_back(worker.id, [(others[1].run_id, others[1].fence)])
     await worker.retry(retried, 60)
     held_ids = [held.run_id, others[2].run_id]
-    assert await store.unaccounted(worker.id, [first], held_ids) == [lost.run_id]
-    assert await store.unaccounted(worker.id, [first], [lost.run_id, *held_ids]) == []
+    assert await store.leases.unaccounted(worker.id, [first], held_ids) == [lost.run_id]
+    assert await store.leases.unaccounted(worker.id, [first], [lost.run_id, *held_ids]) == []
     everything = [lost.run_id, *held_ids, elsewhere.run_id]
-    assert await store.unaccounted(worker.id, [first, worker.claim_no], []) == sorted(everything)
-    assert await store.unaccounted(worker.id, [], []) == []
-    assert await store.unaccounted(other.id, [first], everything) == [theirs.run_id]
+    assert await store.leases.unaccounted(worker.id, [first, worker.claim_no], []) == sorted(everything)
+    assert await store.leases.unaccounted(worker.id, [], []) == []
+    assert await store.leases.unaccounted(other.id, [first], everything) == [theirs.run_id]
     # What it disowns is under that claim no more, and so it is not named again before the reaper comes.
-    await store.disown(worker.id, [lost.run_id])
-    assert await store.unaccounted(worker.id, [first], held_ids) == []
+    await store.leases.disown(worker.id, [lost.run_id])
+    assert await store.leases.unaccounted(worker.id, [first], held_ids) == []
 
 
 async def test_a_run_past_its_timeout_is_taken_from_its_worker_though_its_claim_was_gone(
@@ -215,7 +215,7 @@ async def test_a_run_past_its_timeout_is_taken_from_its_worker_though_its_claim_
     await world.lose_claims(worker.id)
     time.advance(seconds=10 + GRACE.total_seconds() + 1)
     assert await reap(store) == 1
-    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+    assert (await store.reads.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
 
 
 async def test_handed_over_runs_are_no_strays_and_those_without_a_deadline_are_found(
@@ -225,7 +225,7 @@ async def test_handed_over_runs_are_no_strays_and_those_without_a_deadline_are_f
     await submit(store, job(), job(timeout_ms=60_000))
     runs = {run.timeout_ms: run for run in await worker.claim()}
     await worker.complete(*(over(run) for run in runs.values()), closed=[worker.claim_no])
-    await store.leave(worker.id)
+    await store.leases.leave(worker.id)
     time.advance(minutes=5)
     assert await reap(store) == 0
     await world.lose_handovers()
@@ -234,7 +234,7 @@ async def test_handed_over_runs_are_no_strays_and_those_without_a_deadline_are_f
     time.advance(minutes=2)
     assert await reap(store) == 1, "this one has had its minute"
     for run in runs.values():
-        assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+        assert (await store.reads.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
 
 
 async def test_a_run_that_started_after_the_clock_was_put_back_is_found(world: World, store: Store, time: Time) -> None:
@@ -259,10 +259,10 @@ async def test_a_run_from_before_the_clock_was_put_back_has_no_more_time_than_it
     time.advance(hours=-1)
     assert await reap(store) == 0
     time.advance(seconds=10 + GRACE.total_seconds() + 1)
-    await store.renew(worker.id, LONG, [worker.claim_no])
+    await store.leases.renew(worker.id, LONG, [worker.claim_no])
     assert await reap(store) == 2
     for run in (handed_over, held):
-        assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+        assert (await store.reads.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
 
 
 async def test_nodes_that_sweep_at_once_find_each_run_once(

@@ -22,37 +22,39 @@ async def tell(
 ) -> WorkerInfo:
     tasks = tuple(defaults) or ("charge", "greet")
     worker = WorkerInfo(new_id(), "w", tasks, (), 10, tenant_id, defaults=defaults)
-    await store.register(worker, lease)
+    await store.leases.register(worker, lease)
     return worker
 
 
 async def test_what_a_worker_tells_stays_when_it_is_gone(store: Store, other: Store) -> None:
-    assert await store.task_defaults(TENANT) == {}
+    assert await store.queues.task_defaults(TENANT) == {}
     worker = await tell(store, charge=CHARGE, greet=NOTHING_SAID)
-    await store.leave(worker.id)
-    assert await other.task_defaults(TENANT) == {"charge": CHARGE}
-    assert await other.task_defaults(STRANGER) == {"charge": CHARGE}, "it works for all"
+    await store.leases.leave(worker.id)
+    assert await other.queues.task_defaults(TENANT) == {"charge": CHARGE}
+    assert await other.queues.task_defaults(STRANGER) == {"charge": CHARGE}, "it works for all"
 
 
 async def test_the_newest_word_holds(store: Store, time: Time) -> None:
     await tell(store, charge=CHARGE, greet=CHARGE)
     time.advance(seconds=1)
     await tell(store, charge=Defaults("slow"), greet=NOTHING_SAID)
-    assert await store.task_defaults(TENANT) == {"charge": Defaults("slow")}
+    assert await store.queues.task_defaults(TENANT) == {"charge": Defaults("slow")}
     time.advance(seconds=1)
     await tell(store)
-    assert await store.task_defaults(TENANT) == {"charge": Defaults("slow")}, "who says nothing of it changes nothing"
+    assert await store.queues.task_defaults(TENANT) == {"charge": Defaults("slow")}, (
+        "who says nothing of it changes nothing"
+    )
 
 
 async def test_what_a_tenants_worker_tells_is_for_that_tenant(store: Store, time: Time) -> None:
     await tell(store, charge=CHARGE, greet=CHARGE)
     time.advance(seconds=1)
     await tell(store, tenant_id=STRANGER, charge=Defaults("theirs"), greet=NOTHING_SAID)
-    assert await store.task_defaults(TENANT) == {"charge": CHARGE, "greet": CHARGE}
-    assert await store.task_defaults(STRANGER) == {"charge": Defaults("theirs")}
+    assert await store.queues.task_defaults(TENANT) == {"charge": CHARGE, "greet": CHARGE}
+    assert await store.queues.task_defaults(STRANGER) == {"charge": Defaults("theirs")}
     time.advance(seconds=1)
     await tell(store, charge=CHARGE)
-    assert await store.task_defaults(STRANGER) == {"charge": CHARGE}
+    assert await store.queues.task_defaults(STRANGER) == {"charge": CHARGE}
 
 
 async def test_an_older_word_stays_older_for_as_long_as_its_worker_lives(store: Store, time: Time) -> None:
@@ -60,20 +62,20 @@ async def test_an_older_word_stays_older_for_as_long_as_its_worker_lives(store: 
     time.advance(hours=1)
     await tell(store, tenant_id=TENANT, lease=timedelta(days=100), charge=Defaults("theirs"))
     time.advance(hours=11.5)
-    await store.prune(DAY, DAY)
-    assert await store.task_defaults(TENANT) == {"charge": Defaults("theirs")}
+    await store.pruning.prune(DAY, DAY)
+    assert await store.queues.task_defaults(TENANT) == {"charge": Defaults("theirs")}
 
 
 async def test_what_nobody_has_had_for_long_is_forgotten(store: Store, time: Time) -> None:
     gone = await tell(store, old=CHARGE)
-    await store.leave(gone.id)
+    await store.leases.leave(gone.id)
     keeper = await tell(store, lease=timedelta(days=100), charge=CHARGE)
     time.advance(hours=23)
-    await store.prune(DAY, DAY)
-    assert (await store.task_defaults(TENANT)).keys() == {"old", "charge"}
+    await store.pruning.prune(DAY, DAY)
+    assert (await store.queues.task_defaults(TENANT)).keys() == {"old", "charge"}
     time.advance(days=3)
-    await store.prune(DAY, DAY)
-    assert await store.task_defaults(TENANT) == {"charge": CHARGE}
-    await store.leave(keeper.id)
-    await store.prune(DAY, DAY)
-    assert await store.task_defaults(TENANT) == {"charge": CHARGE}, "a deployment takes a moment"
+    await store.pruning.prune(DAY, DAY)
+    assert await store.queues.task_defaults(TENANT) == {"charge": CHARGE}
+    await store.leases.leave(keeper.id)
+    await store.pruning.prune(DAY, DAY)
+    assert await store.queues.task_defaults(TENANT) == {"charge": CHARGE}, "a deployment takes a moment"

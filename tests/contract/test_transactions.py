@@ -24,25 +24,27 @@ async def test_work_that_fails_leaves_nothing_and_spares_the_others(store: Eithe
         await transaction.execute("keep_secret", name="kept", fresh=b"2")
         return "done"
 
-    works = [store.transactions.run(work) for work in (fails, succeeds)]
+    works = [store.context.transactions.run(work) for work in (fails, succeeds)]
     failed, done = await asyncio.gather(*works, return_exceptions=True)
     assert isinstance(failed, InvalidInput) and done == "done"
-    kept = [await store.transactions.value("find_secret", name=name) for name in ("lost", "kept")]
+    kept = [await store.context.transactions.value("find_secret", name=name) for name in ("lost", "kept")]
     assert kept == [None, b"2"]
 
 
 async def test_values_come_back_as_they_were_given(store: Either) -> None:
     key = new_id()
-    await store.transactions.of(TENANT).execute("put_payload", tenant_id=TENANT, id=key, body=b"\x00\xff")
-    assert await store.transactions.reading(TENANT).value("find_payload", tenant_id=TENANT, id=key) == b"\x00\xff"
-    assert await store.transactions.value("take_notifying", holder=key, period=timedelta(1)) is None
-    assert list(await store.transactions.rows("tenants_of_runs", ids=[])) == []
+    await store.context.transactions.of(TENANT).execute("put_payload", tenant_id=TENANT, id=key, body=b"\x00\xff")
+    assert (
+        await store.context.transactions.reading(TENANT).value("find_payload", tenant_id=TENANT, id=key) == b"\x00\xff"
+    )
+    assert await store.context.transactions.value("take_notifying", holder=key, period=timedelta(1)) is None
+    assert list(await store.context.transactions.rows("tenants_of_runs", ids=[])) == []
 
 
 async def test_many_are_stored_together_or_not_at_all(store: Either) -> None:
     key = new_id()
     one = {"id": key, "tenant_id": TENANT, "body": b""}
     with pytest.raises(NotUnique):
-        await store.transactions.of(TENANT).many("put_payload", [{**one, "id": new_id()}, one, one])
-    assert await store.transactions.value("find_payload", tenant_id=TENANT, id=key) is None
-    await store.transactions.of(TENANT).many("put_payload", [])
+        await store.context.transactions.of(TENANT).many("put_payload", [{**one, "id": new_id()}, one, one])
+    assert await store.context.transactions.value("find_payload", tenant_id=TENANT, id=key) is None
+    await store.context.transactions.of(TENANT).many("put_payload", [])

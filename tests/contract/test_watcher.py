@@ -15,19 +15,19 @@ HOUR = timedelta(hours=1)
 
 
 async def heard(store: Store, after: EventMark) -> list[tuple[int, int]]:
-    found = await store.events(after)
+    found = await store.events.events(after)
     return [(event.tenant_id, len(event.ids)) for event in found if event.kind is EventKind.NO_WORKER]
 
 
 async def enter(
     store: Store, *, tasks: tuple[str, ...], queues: tuple[str, ...] = (), tenant_id: int | None = None
 ) -> None:
-    await store.register(WorkerInfo(new_id(), "w", tasks, queues, 1, tenant_id), LEASE)
+    await store.leases.register(WorkerInfo(new_id(), "w", tasks, queues, 1, tenant_id), LEASE)
 
 
 async def test_runs_that_nobody_can_take_are_told_once(store: Store, time: Time) -> None:
     watcher = Watcher(store)
-    mark = await store.keep_listening(HOUR)
+    mark = await store.events.keep_listening(HOUR)
     await submit(store, job(task="known"), job(task="unknown"), job(Once(delay=timedelta(seconds=10)), task="later"))
     await enter(store, tasks=("known",))
     await watcher.tick()
@@ -40,7 +40,7 @@ async def test_runs_that_nobody_can_take_are_told_once(store: Store, time: Time)
 
 async def test_a_worker_for_other_queues_or_tenants_does_not_count(store: Store, time: Time) -> None:
     watcher = Watcher(store)
-    mark = await store.keep_listening(HOUR)
+    mark = await store.events.keep_listening(HOUR)
     await submit(store, job(task="known", queue="slow"))
     await enter(store, tasks=("known",), queues=("quick",))
     await enter(store, tasks=("known",), tenant_id=TENANT + 1)

@@ -76,22 +76,22 @@ async def test_a_worker_that_is_cut_off_stops_its_runs_before_anyone_else_can_st
             limits = WorkerLimits(lease=LEASE, heartbeat=LEASE / 10, poll=timedelta(milliseconds=50))
             worker = Worker(StoreSource(store), {"hold": define("hold", hold)}, limits)
             working = asyncio.create_task(worker.run())
-            (answer,) = await direct.submit(DEFAULT_TENANT, [prepare(task="hold", args={}, max_payload=1000)])
+            (answer,) = await direct.intake.submit(DEFAULT_TENANT, [prepare(task="hold", args={}, max_payload=1000)])
             assert answer.run_id is not None
             await asyncio.wait_for(begun.wait(), 20)
             assert worker.id is not None
             sessions.append(worker.id)
             proxy.freeze()
-            await eventually(lambda: direct.reap(10, judge, LEASE))
+            await eventually(lambda: direct.reaping.reap(10, judge, LEASE))
             assert stopped.is_set(), "it stopped before it was reaped"
             proxy.thaw()
 
             async def over() -> bool:
-                return (await direct.counts()).runs == 0
+                return (await direct.reads.counts()).runs == 0
 
             await eventually(over)
             assert worker.id not in (None, sessions[0]), "it goes on, under another id"
-            run = await direct.run(DEFAULT_TENANT, answer.run_id)
+            run = await direct.reads.run(DEFAULT_TENANT, answer.run_id)
             assert [attempt.state for attempt in run.attempts] == [AttemptState.LOST, AttemptState.SUCCEEDED]
             worker.stop()
             await working
@@ -110,14 +110,14 @@ async def test_what_a_node_held_when_it_vanished_is_free_again(
     async with opened(database) as direct:
         await direct.migrate()
         jobs = [prepare(task="tick", args={}, max_payload=10, schedule=Every(timedelta(seconds=1))) for _ in range(5)]
-        await direct.submit(DEFAULT_TENANT, jobs)
+        await direct.intake.submit(DEFAULT_TENANT, jobs)
         async with opened(proxy.dsn) as store:
-            vanished = asyncio.create_task(store.fire_due(100, freeze))
+            vanished = asyncio.create_task(store.firing.fire_due(100, freeze))
             await eventually(lambda: not proxy.flowing)
-            assert (await direct.fire_due(100, plan_fires)).seen == 0, "they are held"
+            assert (await direct.firing.fire_due(100, plan_fires)).seen == 0, "they are held"
 
             async def fired() -> int:
-                return (await direct.fire_due(100, plan_fires)).fired
+                return (await direct.firing.fire_due(100, plan_fires)).fired
 
             assert await eventually(fired) == 5
             proxy.thaw()
@@ -157,18 +157,18 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
     monkeypatch.setattr(reaping, "_ABANDONED_EVERY", 0.0)
     async with opened(database) as store:
         await store.migrate()
-        await store.register(WorkerInfo(new_id(), "frozen", (), (), 1), timedelta(milliseconds=1))
+        await store.leases.register(WorkerInfo(new_id(), "frozen", (), (), 1), timedelta(milliseconds=1))
         stranger = await asyncpg.connect(database)
         await stranger.execute("begin; select 1")  # somebody's own transaction, which takes its time
         frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", _FROZEN, database, ENDS_SOON, SQL["clock"])
         try:
             await eventually(lambda: Path(f"/proc/{frozen.pid}/stat").read_text().split()[2] == "T")
-            await store.reap(10, judge, timedelta(seconds=1))
-            assert await store.workers(), "nobody else reaches what it holds"
+            await store.reaping.reap(10, judge, timedelta(seconds=1))
+            assert await store.leases.workers(), "nobody else reaches what it holds"
 
             async def reaped() -> bool:
-                await store.reap(10, judge, timedelta(seconds=1))
-                return not await store.workers()
+                await store.reaping.reap(10, judge, timedelta(seconds=1))
+                return not await store.leases.workers()
 
             await eventually(reaped)
             assert await stranger.fetchval("select 1") == 1, "sessions of others are theirs"
@@ -186,14 +186,14 @@ async def test_a_renewal_holds_the_lease_for_no_longer_than_one_statement(
     async with opened(database) as store:
         await store.migrate()
         worker = WorkerInfo(new_id(), "one", (), (), 1)
-        await store.register(worker, LEASE)
+        await store.leases.register(worker, LEASE)
 
         def refused(*_: object, **__: object) -> NoReturn:
             raise AssertionError("a transaction of several statements")
 
         monkeypatch.setattr(store.database, "transaction", refused)
-        assert (await store.renew(worker.id, LEASE, [1])).freed == 0
-        assert (await store.renew_many([(worker.id, [1])], LEASE))[worker.id] is not None
+        assert (await store.leases.renew(worker.id, LEASE, [1])).freed == 0
+        assert (await store.leases.renew_many([(worker.id, [1])], LEASE))[worker.id] is not None
 
 
 async def test_a_transaction_is_ended_by_the_server_when_it_waits_too_long(database: str) -> None:

@@ -21,7 +21,7 @@ async def test_a_graph_survives_the_death_of_everybody(fleet: Fleet) -> None:
         wishes[f"n{place}"] = Wish(job, [f"n{parent}" for parent in parents])
     quick = {"lease": "2s", "heartbeat": "500ms"}
     graph = make_graph(wishes)
-    await fleet.store.submit_graph(DEFAULT_TENANT, graph)
+    await fleet.store.graphs.submit_graph(DEFAULT_TENANT, graph)
     server, workers = fleet.server(**quick), [fleet.worker(**quick, slots=4) for _ in range(2)]
     for done in (NODES // 4, NODES // 2):
         await fleet.ended(done)
@@ -30,10 +30,10 @@ async def test_a_graph_survives_the_death_of_everybody(fleet: Fleet) -> None:
         server, workers = fleet.server(**quick), [fleet.worker(**quick, slots=4) for _ in range(2)]
 
     async def over() -> bool:
-        return (await fleet.store.graph(DEFAULT_TENANT, graph.id)).status is not GraphStatus.RUNNING
+        return (await fleet.store.graphs.graph(DEFAULT_TENANT, graph.id)).status is not GraphStatus.RUNNING
 
     await eventually(over, within=90, what=fleet.tails)
-    found = await fleet.store.graph(DEFAULT_TENANT, graph.id)
+    found = await fleet.store.graphs.graph(DEFAULT_TENANT, graph.id)
     assert found.status is GraphStatus.SUCCEEDED
     ends = "select count(*), count(distinct run_id) from duetime.history where end_state is not null"
     assert tuple((await fleet.fetch(ends))[0]) == (NODES, NODES)

@@ -21,7 +21,7 @@ async def test_a_killed_workers_runs_start_again_on_another_within_the_lease(fle
     run_ids = await fleet.submit("hold", [{"seconds": 60}] * 20)
     await eventually(lambda: fleet.effects("begin"), what=fleet.tails)
     await eventually(_all_begun(fleet, 20), what=fleet.tails)
-    run = await fleet.store.run(DEFAULT_TENANT, parse("run", run_ids[0]))
+    run = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", run_ids[0]))
     assert run.state is RunState.RUNNING
     assert run.lease_until is not None, "the end of the lease is visible"
     second = fleet.worker()
@@ -34,7 +34,7 @@ async def test_a_killed_workers_runs_start_again_on_another_within_the_lease(fle
     started = await fleet.value("select max(at) from effects where pid = $1", second.pid)
     assert started <= killed_at + LEASE + timedelta(seconds=10), "one lease, not two"
     for run_id in run_ids:
-        run = await fleet.store.run(DEFAULT_TENANT, parse("run", run_id))
+        run = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", run_id))
         assert (run.state, run.attempt, run.lost) == (RunState.RUNNING, 1, 1)
         assert [attempt.state for attempt in run.attempts] == [AttemptState.LOST]
 
@@ -47,7 +47,7 @@ async def test_a_frozen_workers_late_completion_is_refused(fleet: Fleet) -> None
     frozen.send(signal.SIGSTOP)
     other = fleet.worker(lease="2s", heartbeat="500ms")
     await fleet.ended(1)
-    ended = await fleet.store.run(DEFAULT_TENANT, parse("run", run_id))
+    ended = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", run_id))
     assert ended.state is RunState.SUCCEEDED
     other.kill()
 
@@ -56,13 +56,13 @@ async def test_a_frozen_workers_late_completion_is_refused(fleet: Fleet) -> None
     again = await fleet.submit("hold", [{"seconds": 0}])
     await fleet.ended(2)
     assert "the worker stops its runs" in frozen.output()
-    after = await fleet.store.run(DEFAULT_TENANT, parse("run", run_id))
+    after = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", run_id))
     assert after == ended
     ends = await fleet.value(
         "select count(*) from duetime.history where end_state is not null and run_id = $1", ended.id
     )
     assert ends == 1
-    replacement = await fleet.store.run(DEFAULT_TENANT, parse("run", again[0]))
+    replacement = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", again[0]))
     assert replacement.worker_id not in {attempt.worker_id for attempt in ended.attempts}
 
 
@@ -92,7 +92,7 @@ async def test_a_run_that_kills_its_workers_ends_and_its_siblings_do_not_suffer(
         return await fleet.value("select count(*) from duetime.history where end_state is not null") == 41
 
     await eventually(all_ended, within=100, what=fleet.tails)
-    culprit = await fleet.store.run(DEFAULT_TENANT, parse("run", poison))
+    culprit = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", poison))
     assert culprit.state is RunState.FAILED
     assert [attempt.state for attempt in culprit.attempts] == [AttemptState.LOST] * 4
     assert culprit.error is not None
@@ -104,7 +104,7 @@ async def test_a_run_that_kills_its_workers_ends_and_its_siblings_do_not_suffer(
     )
     assert {(row[0], row[1]) for row in rows} == {(4, 1)}
     assert rows[0][2] <= 2
-    assert (await fleet.store.counts()).dead_letters == 1
+    assert (await fleet.store.reads.counts()).dead_letters == 1
 
 
 async def test_a_schedule_that_kills_its_workers_does_not_stop_its_queue(fleet: Fleet) -> None:
@@ -112,7 +112,7 @@ async def test_a_schedule_that_kills_its_workers_does_not_stop_its_queue(fleet: 
     settings = {"lease": "2s", "heartbeat": "400ms"}
     fleet.server(**settings)
     poison = prepare(task="poison", args={}, max_payload=100, schedule=Every(timedelta(seconds=2)))
-    await fleet.store.submit(DEFAULT_TENANT, [poison])
+    await fleet.store.intake.submit(DEFAULT_TENANT, [poison])
     workers = [fleet.worker(slots=8, **settings)]
     await eventually(lambda: fleet.effects("begin"), within=30, what=fleet.tails)
     unrelated = await fleet.submit("hold", [{"seconds": 1}] * 60)

@@ -51,10 +51,10 @@ async def test_a_lost_answer_leaves_no_run_behind_and_runs_none_twice(
         await eventually(lambda: worker.id)
         proxy.lose_answer_to(statement)
         jobs = [prepare(task="note", args={"number": number}, max_payload=1000) for number in range(RUNS)]
-        await direct.submit(DEFAULT_TENANT, jobs)
+        await direct.intake.submit(DEFAULT_TENANT, jobs)
 
         async def all_over() -> bool:
-            counts = await direct.counts()
+            counts = await direct.reads.counts()
             return (counts.runs, counts.history) == (0, RUNS)
 
         await eventually(all_over)
@@ -91,15 +91,15 @@ async def test_a_worker_that_stops_hands_back_what_it_does_not_know_it_has_claim
         await eventually(lambda: worker.id)
         proxy.lose_answer_to("duetime.claim(", silently=True)
         jobs = [prepare(task="note", args={"number": number}, max_payload=1000) for number in range(RUNS)]
-        answers = await direct.submit(DEFAULT_TENANT, jobs)
+        answers = await direct.intake.submit(DEFAULT_TENANT, jobs)
         await eventually(lambda: proxy.lost)
     finally:
         worker.stop()
         await working
-    runs = [await direct.run(DEFAULT_TENANT, answer.run_id) for answer in answers if answer.run_id is not None]
+    runs = [await direct.reads.run(DEFAULT_TENANT, answer.run_id) for answer in answers if answer.run_id is not None]
     assert {run.state for run in runs} == {RunState.PENDING}
     assert any(run.fence for run in runs), "some were claimed"
-    assert await direct.reap(100, judge, hour) == 0
+    assert await direct.reaping.reap(100, judge, hour) == 0
     assert {(run.attempt, run.lost, run.attempts) for run in runs} == {(0, 0, ())}
     assert started == []
     await store.close()

@@ -17,5 +17,5 @@ async def test_ten_thousand_runs_on_four_worker_processes_run_once_each(fleet: F
         "select distinct end_state, attempt, lost from duetime.history where end_state is not null"
     )
     assert [tuple(row) for row in states] == [(4, 1, 0)]
-    counts = await fleet.store.counts()
+    counts = await fleet.store.reads.counts()
     assert (counts.runs, counts.dead_letters) == (0, 0)

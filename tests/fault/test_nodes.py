@@ -23,7 +23,7 @@ async def test_two_nodes_fire_a_thousand_cron_jobs_three_times_each(fleet: Fleet
     jobs = [
         prepare(task="nothing", args={}, max_payload=100, schedule=cron, key=f"job-{number}") for number in range(JOBS)
     ]
-    await fleet.store.submit(DEFAULT_TENANT, jobs)
+    await fleet.store.intake.submit(DEFAULT_TENANT, jobs)
     for _ in range(2):
         fleet.server()
 

@@ -39,5 +39,5 @@ async def test_the_database_is_stopped_and_comes_back(own_server: Server, tmp_pa
         assert worker.running
         rows = await fleet.fetch("select end_state, count(distinct run_id) from duetime.history group by 1")
         assert {row[0]: row[1] for row in rows if row[0] is not None} == {4: 350}
-        assert (await fleet.store.counts()).runs == 0
+        assert (await fleet.store.reads.counts()).runs == 0
         assert tracebacks(server.output() + worker.output()) == []

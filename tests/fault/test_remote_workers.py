@@ -29,7 +29,7 @@ async def test_a_killed_remote_workers_runs_start_again_on_another(fleet: Fleet)
     await eventually(lambda: "working for" in second.output())
     first.kill()
     await eventually(_begun(fleet, 2), what=fleet.tails)
-    run = await fleet.store.run(DEFAULT_TENANT, parse("run", run_id))
+    run = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", run_id))
     assert (run.state, run.attempt, run.lost) == (RunState.RUNNING, 1, 1)
     assert [attempt.state for attempt in run.attempts] == [AttemptState.LOST]
     assert await fleet.value("select count(distinct pid) from effects") == 2
@@ -60,7 +60,7 @@ async def test_a_remote_worker_that_is_told_to_stop_finishes_and_leaves(fleet: F
     assert await worker.ended() == 0
     assert await fleet.effects("end") == 1
     await fleet.ended(1)
-    assert await fleet.store.workers() == []
+    assert await fleet.store.leases.workers() == []
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js: install your system's nodejs")
@@ -88,11 +88,11 @@ async def test_the_example_in_javascript(fleet: Fleet, tmp_path: Path) -> None:
     second = await start()
     try:
         await fleet.ended(2)
-        run = await fleet.store.run(DEFAULT_TENANT, parse("run", held))
+        run = await fleet.store.reads.run(DEFAULT_TENANT, parse("run", held))
         assert (run.state, run.lost) == (RunState.SUCCEEDED, 1)
         second.terminate()
         assert await asyncio.wait_for(second.wait(), 20) == 0, (tmp_path / "javascript.log").read_text()
-        assert [worker.name for worker in await fleet.store.workers()] != [f"javascript:{second.pid}"]
+        assert [worker.name for worker in await fleet.store.leases.workers()] != [f"javascript:{second.pid}"]
     finally:
         if second.returncode is None:
             second.kill()
@@ -114,6 +114,6 @@ def _appended(fleet: Fleet, count: int):  # type: ignore[no-untyped-def]
 
 def _is_running(fleet: Fleet, run_id: str):  # type: ignore[no-untyped-def]
     async def running() -> bool:
-        return (await fleet.store.run(DEFAULT_TENANT, parse("run", run_id))).state is RunState.RUNNING
+        return (await fleet.store.reads.run(DEFAULT_TENANT, parse("run", run_id))).state is RunState.RUNNING
 
     return running

@@ -26,9 +26,9 @@ async def compare(store: Store, graphs: int, nodes: int, seed: int) -> int:
         random = Random(number)
         planned = generate(random, nodes)
         graph = as_graph(planned)
-        await store.submit_graph(TENANT, graph)
+        await store.graphs.submit_graph(TENANT, graph)
         await drive(store, worker, graph, [item.outcome for item in planned], random)
-        if ends(await store.graph(TENANT, graph.id)) != evaluate(planned):
+        if ends(await store.graphs.graph(TENANT, graph.id)) != evaluate(planned):
             wrong += 1
             print(f"graph {number} of {nodes} nodes did not end as it should", flush=True)
         if number % 20 == 19:

@@ -36,7 +36,7 @@ async def drive(store: Store, worker: Hand, graph: NewGraph, outcomes: Sequence[
         if share:
             ran += len(share)
             await worker.complete(*(report[outcomes[places[run.job_id]]](run) for run in share))
-        settled = await store.settle(random.choice([1, 10, 500]))
+        settled = await store.graphs.settle(random.choice([1, 10, 500]))
         if not share and not settled:
             return ran
 

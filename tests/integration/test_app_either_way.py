@@ -35,7 +35,7 @@ async def either(request: pytest.FixtureRequest, app: App) -> AsyncIterator[App]
 
 async def as_stored(app: App, job: Job) -> Job:
     """The job as its store has it."""
-    return await (await app.store()).job(1, job.id)
+    return await (await app.store()).reads.job(1, job.id)
 
 
 RECURRING: list[dict[str, Any]] = [

@@ -177,7 +177,7 @@ async def refused(app: App, act: Callable[[], Any], message: str, kind: type[Due
         with pytest.raises(kind, match=f"^{re.escape(message)}"):
             await act()
         assert harness.submitted == []
-        assert await (await app.store()).counts() == Counts(0, 0, 0, 0)
+        assert await (await app.store()).reads.counts() == Counts(0, 0, 0, 0)
 
 
 def submitted(app: App, given: dict[str, Any]) -> Any:

@@ -34,8 +34,8 @@ class Bench:
         self.store = store
         self.started: list[Claimed] = []
         self.looks = 0
-        self._look = store.look
-        store.look = self._counted_look  # type: ignore[method-assign]
+        self._look = store.claims.look
+        store.claims.look = self._counted_look  # type: ignore[method-assign]
         poll = timedelta(milliseconds=500)
         places = {"work": Place.LOOP}
         room = Slots({Place.LOOP: slots}, lambda: None)
@@ -43,11 +43,11 @@ class Bench:
         self.claimer.session = self.session = Session()
 
     async def register(self) -> None:
-        await self.store.register(WorkerInfo(self.session.id, "one", ("work",), (), 10), LEASE)
+        await self.store.leases.register(WorkerInfo(self.session.id, "one", ("work",), (), 10), LEASE)
 
     async def submit(self, count: int, tier: Tier = Tier.MEDIUM) -> None:
         jobs = [prepare(task="work", args={}, max_payload=100, tier=tier) for _ in range(count)]
-        await self.store.submit(DEFAULT_TENANT, jobs)
+        await self.store.intake.submit(DEFAULT_TENANT, jobs)
 
     def _start(self, _session: Session, _claim_no: int, claimed: Claimed, _lane: LaneKey) -> None:
         self.started.append(claimed)
@@ -91,7 +91,7 @@ async def test_nobody_is_overtaken_by_what_was_seen_before() -> None:
         await bench.submit(1, Tier.HIGH)
         bench.claimer.hint()
         await bench.claimer.tick()
-        lanes = {lane.id: lane.key.tier for lane in await bench.store.lanes()}
+        lanes = {lane.id: lane.key.tier for lane in await bench.store.claims.lanes()}
         assert [lanes[run.lane_id] for run in bench.started] == [Tier.HIGH, Tier.LOW, Tier.HIGH]
 
 
@@ -104,7 +104,7 @@ async def test_slots_that_become_free_during_a_look_are_filled_at_once() -> None
         await bench.submit(8)
         room.free[Place.LOOP] = 0
 
-        look = bench.store.look
+        look = bench.store.claims.look
 
         async def look_while_slots_are_given_back(lane_ids: Sequence[int], depth: int) -> Look:
             found = await look(lane_ids, depth)
@@ -112,9 +112,9 @@ async def test_slots_that_become_free_during_a_look_are_filled_at_once() -> None
                 room.give_back(Place.LOOP)
             return found
 
-        bench.store.look = look_while_slots_are_given_back  # type: ignore[method-assign]
+        bench.store.claims.look = look_while_slots_are_given_back  # type: ignore[method-assign]
         assert await bench.claimer.tick() == 0.0
-        bench.store.look = look  # type: ignore[method-assign]
+        bench.store.claims.look = look  # type: ignore[method-assign]
         await bench.claimer.tick()
         assert len(bench.started) == 8
 
@@ -167,13 +167,13 @@ async def test_a_claim_that_is_asked_for_again_and_brings_nothing_brings_nothing
             await bench.claimer.tick()
         assert lost.told
         (claim_no,) = bench.claimer.unanswered(bench.session)
-        (lane,) = await bench.store.lanes()
+        (lane,) = await bench.store.claims.lanes()
         thief = new_id()
-        await bench.store.register(WorkerInfo(thief, "thief", ("work",), (), 10), LEASE)
-        (stolen,) = await bench.store.claim(thief, 1, [(lane.id, 1)])
+        await bench.store.leases.register(WorkerInfo(thief, "thief", ("work",), (), 10), LEASE)
+        (stolen,) = await bench.store.claims.claim(thief, 1, [(lane.id, 1)])
         await bench.claimer.tick()
         assert not bench.claimer.unanswered(bench.session)
-        await bench.store.hand_back(thief, [(stolen.run_id, stolen.fence)])
-        assert await bench.store.claim(bench.session.id, claim_no, [(lane.id, 1)]) == []
+        await bench.store.completions.hand_back(thief, [(stolen.run_id, stolen.fence)])
+        assert await bench.store.claims.claim(bench.session.id, claim_no, [(lane.id, 1)]) == []
         await bench.claimer.tick()
         assert [run.run_id for run in bench.started] == [stolen.run_id], "under another number it is to be had"

@@ -59,7 +59,7 @@ async def until_dead(app: App, count: int) -> None:
     store = await app.store()
 
     async def are_dead() -> bool:
-        return (await store.counts()).dead_letters == count
+        return (await store.reads.counts()).dead_letters == count
 
     await eventually(are_dead)
 
@@ -146,7 +146,7 @@ async def test_a_job_by_hand_gets_what_its_task_says(app: App, duetime: Duetime)
 
 
 async def _told(app: App) -> dict[str, Defaults]:
-    return await (await app.store()).task_defaults(DEFAULT_TENANT)
+    return await (await app.store()).queues.task_defaults(DEFAULT_TENANT)
 
 
 async def test_a_schedule_is_steered(duetime: Duetime) -> None:
@@ -408,7 +408,7 @@ async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> 
 
 async def test_breakers(app: App, duetime: Duetime) -> None:
     store = await app.store()
-    await store.report_attempts([Tally(DEFAULT_TENANT, "greet", 20, 20, 3)], BreakerPolicy())
+    await store.breakers.report_attempts([Tally(DEFAULT_TENANT, "greet", 20, 20, 3)], BreakerPolicy())
     (breaker,) = facts(await duetime("breakers", "--json"))
     assert (breaker["target"], breaker["state"], breaker["trips"]) == ("greet", "open", 1)
     (closed,) = facts(await duetime("breakers", "reset", "greet", "--json"))

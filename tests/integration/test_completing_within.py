@@ -26,7 +26,7 @@ def app(postgres_app: App) -> App:
 
 
 async def counts(app: App) -> Counts:
-    return await (await app.store()).counts()
+    return await (await app.store()).reads.counts()
 
 
 @DRIVERS
@@ -52,7 +52,7 @@ async def test_an_effect_and_its_completion_are_one_commit(
 
 async def test_who_wants_to_be_told_of_successes_is_told_of_it(app: App) -> None:
     store = await app.store()
-    await store.put_subscription(DEFAULT_TENANT, HOOK)
+    await store.notifications.put_subscription(DEFAULT_TENANT, HOOK)
 
     @app.task
     async def pay(ctx: Context) -> None:
@@ -61,7 +61,7 @@ async def test_who_wants_to_be_told_of_successes_is_told_of_it(app: App) -> None
             await ctx.complete(connection)
 
     async def told() -> int:
-        return (await store.queue(DEFAULT_TENANT, QUEUE)).depth.medium
+        return (await store.queues.queue(DEFAULT_TENANT, QUEUE)).depth.medium
 
     async with working(app):
         await ended(app, await pay.submit())
@@ -199,7 +199,7 @@ async def test_a_worker_that_stops_hands_back_what_no_transaction_holds(app: App
         await eventually(lambda: len(begun) == 2)
     held, handed_back = [(await app.runs(receipt))[0] for receipt in receipts]
     assert (held.state, handed_back.state) == (RunState.RUNNING, RunState.PENDING)
-    assert await (await app.store()).workers() == [], "it said goodbye"
+    assert await (await app.store()).leases.workers() == [], "it said goodbye"
     await left_open[0].close()
 
 

@@ -135,5 +135,5 @@ async def test_what_shall_never_start_twice_does_not_after_a_shutdown(tmp_path: 
 
 
 async def _running(app: duetime.App, count: int) -> bool:
-    workers = await (await app.store()).counts()
+    workers = await (await app.store()).reads.counts()
     return workers.runs >= count

@@ -154,7 +154,7 @@ async def test_an_app_reaches_its_graphs_over_http(app: App, served: Served) -> 
         assert await remote.graph(local.id) == await app.graph(local)
         cancelled = await remote.cancel_graph(local.id)
         assert {node.state for node in cancelled.nodes} == {RunState.CANCELLED}
-        while await (await app.store()).settle(10):
+        while await (await app.store()).graphs.settle(10):
             pass
         again = await remote.rerun_graph(local.id)
         assert [node.state.name for node in again.nodes] == ["PENDING", "BLOCKED"]

@@ -34,9 +34,9 @@ async def test_a_worker_skips_what_waited_too_long_under_misfire_skip() -> None:
         prepare(task="note", args={"name": name}, max_payload=100, schedule=line, options=Options(misfire=policy))
         for name, policy in policies.items()
     ]
-    await store.submit(DEFAULT_TENANT, jobs)
+    await store.intake.submit(DEFAULT_TENANT, jobs)
     clock.advance(minutes=1)
-    await store.fire_due(100, plan_fires)
+    await store.firing.fire_due(100, plan_fires)
     clock.advance(hours=2)
     lease = timedelta(days=1)
     worker = Worker(StoreSource(store), {"note": define("note", note)}, WorkerLimits(lease=lease, heartbeat=lease / 4))
@@ -45,7 +45,7 @@ async def test_a_worker_skips_what_waited_too_long_under_misfire_skip() -> None:
     worker.stop()
     await working
     assert ran == ["latest"]
-    (skipped,) = await store.runs_of_job(DEFAULT_TENANT, jobs[0].id)
+    (skipped,) = await store.reads.runs_of_job(DEFAULT_TENANT, jobs[0].id)
     assert skipped.state is RunState.SKIPPED
     assert "late when a worker was free" in (skipped.error or "")
     await store.close()

@@ -116,12 +116,12 @@ async def test_a_page_reads_no_more_than_its_bound(
         log = PlanLog(postgres.folder / "log")
         before = await reads.now()
         if isinstance(filter, JobFilter):
-            jobs = await store.list_jobs(tenant_id, filter)
+            jobs = await store.lists.list_jobs(tenant_id, filter)
             assert len(jobs.items) == 50 or filter.status or filter.queue or filter.task, name
         elif isinstance(filter, RunFilter):
-            await store.list_runs(tenant_id, filter)
+            await store.lists.list_runs(tenant_id, filter)
         else:
-            await store.list_dead_letters(tenant_id, filter)
+            await store.lists.list_dead_letters(tenant_id, filter)
         after = await reads.now()
         delta = {key: value - before.get(key, 0) for key, value in after.items()}
         for table in ("jobs", "runs", "labels", "dead_letters", "cursors"):
@@ -150,7 +150,7 @@ async def test_ended_jobs_are_asked_for_in_the_days_of_their_runs(store: Postgre
         assert await connection.fetchval("select count(*) from duetime.soon_ended(1, $1, $2)", *known) == 50
     (plan,) = [plan for plan in log.plans() if "h.run_id = w.run_id" in plan]
     assert "never executed" in plan  # partitions of other days
-    assert len((await store.list_jobs(1, JobFilter(status=JobStatus.SUCCEEDED))).items) == 50
+    assert len((await store.lists.list_jobs(1, JobFilter(status=JobStatus.SUCCEEDED))).items) == 50
 
 
 async def test_a_job_of_many_runs_costs_one_look(store: PostgresStore) -> None:
@@ -159,7 +159,7 @@ async def test_a_job_of_many_runs_costs_one_look(store: PostgresStore) -> None:
         place: UUID | None = await connection.fetchval("select id_at(now() - interval '36 hours', '')")
     pages = 0
     while place is not None:
-        page = await store.list_jobs(1, JobFilter(status=JobStatus.SUCCEEDED), place, 50)
+        page = await store.lists.list_jobs(1, JobFilter(status=JobStatus.SUCCEEDED), place, 50)
         assert page.items == ()
         place = page.next
         pages += 1
@@ -171,11 +171,11 @@ async def test_figures_read_no_more_than_their_bound(store: PostgresStore, postg
     reads, log = Reads(store), PlanLog(postgres.folder / "log")
     before = await reads.now()
     for tenant_id in (1, 2):
-        await store.recent(tenant_id, timedelta(hours=1), timedelta(minutes=1))
-        standing = await store.standing(tenant_id)
+        await store.figures.recent(tenant_id, timedelta(hours=1), timedelta(minutes=1))
+        standing = await store.figures.standing(tenant_id)
         assert standing.jobs.kind == ("estimate" if tenant_id == 1 else "exact")
-        await store.ahead(tenant_id, await store.now(), timedelta(hours=1), 48)
-        await store.recent_runs(tenant_id, [new_id() for _ in range(50)], 12)
+        await store.figures.ahead(tenant_id, await store.now(), timedelta(hours=1), 48)
+        await store.figures.recent_runs(tenant_id, [new_id() for _ in range(50)], 12)
     after = await reads.now()
     delta = {key: value - before.get(key, 0) for key, value in after.items()}
     assert {key for key, value in delta.items() if value and "scanned" in key} <= {"lanes scanned", "workers scanned"}

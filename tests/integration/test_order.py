@@ -58,7 +58,7 @@ async def test_one_slot_takes_tier_then_time_then_id(store: Store) -> None:
             )
             for tier, job_id in zip(tiers, new_ids(size), strict=True)
         ]
-        answers = await store.submit(DEFAULT_TENANT, jobs)
+        answers = await store.intake.submit(DEFAULT_TENANT, jobs)
         submitted += [(tier, show("run", answer.run_id)) for tier, answer in zip(tiers, answers, strict=True)]  # type: ignore[arg-type]
     # In the order of submission, the runs of a tier become ready one after the other.
     expected = [run_id for tier in Tier for its_tier, run_id in submitted if its_tier is tier]

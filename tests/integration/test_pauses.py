@@ -15,19 +15,19 @@ async def test_a_paused_queue_stands_still_and_the_others_do_not(app: App) -> No
         started.append(what)
 
     store = await app.store()
-    await store.pause_queue(DEFAULT_TENANT, "slow")
+    await store.queues.pause_queue(DEFAULT_TENANT, "slow")
     async with working(app):
         held = await note.options(queue="slow").submit(what="held")
         await ended(app, await note.submit(what="free"))
         await asyncio.sleep(0.3)
         assert started == ["free"]
-        await store.resume_queue(DEFAULT_TENANT, "slow")
+        await store.queues.resume_queue(DEFAULT_TENANT, "slow")
         await ended(app, held)
-        await store.pause_queue(DEFAULT_TENANT, "default")
+        await store.queues.pause_queue(DEFAULT_TENANT, "default")
         await asyncio.sleep(1.0)
         late = await note.submit(what="late")
         await asyncio.sleep(0.3)
         assert started == ["free", "held"]
-        await store.resume_queue(DEFAULT_TENANT, "default")
+        await store.queues.resume_queue(DEFAULT_TENANT, "default")
         await ended(app, late)
     assert started == ["free", "held", "late"]

@@ -114,8 +114,8 @@ async def test_it_listens_at_the_database_itself(migrated: str, postgres: Server
         watching = await asyncpg.connect(migrated)
         listening = "select count(*) from pg_stat_activity where query ilike 'listen%' and pid <> pg_backend_pid()"
         await eventually(lambda: watching.fetchval(listening))
-        assert store.hints._listener is not None
-        await asyncio.wait_for(store.hints._listener, 10)  # it gave up, and polls
+        assert store.context.hints._listener is not None
+        await asyncio.wait_for(store.context.hints._listener, 10)  # it gave up, and polls
         assert await watching.fetchval(listening) == 1
         await watching.close()
         await submit(store, job())
@@ -157,18 +157,18 @@ async def test_a_transaction_of_ours_that_was_abandoned_is_ended(
             # The server tells of the state of a session a moment after the client has its answer.
             await eventually(lambda: store.database.fetch("silent_sessions", MARK))
             for _ in range(3):
-                await store.reap(10, judge, timedelta(seconds=1))
+                await store.reaping.reap(10, judge, timedelta(seconds=1))
             assert await gone.fetchval("select 1") == 1
             await gone._protocol.prepare("another", SQL["clock"], timeout=5, record_class=asyncpg.Record)
             await eventually(lambda: store.database.fetch("silent_sessions", MARK))
             now += 1
-            await store.reap(10, judge, timedelta(seconds=1))
+            await store.reaping.reap(10, judge, timedelta(seconds=1))
             assert await gone.fetchval("select 1") == 1, "it has spoken since it was seen first"
             await gone._protocol.prepare("last", SQL["clock"], timeout=5, record_class=asyncpg.Record)
             await eventually(lambda: store.database.fetch("silent_sessions", MARK))
-            await store.reap(10, judge, timedelta(seconds=1))
+            await store.reaping.reap(10, judge, timedelta(seconds=1))
             now += 1
-            await store.reap(10, judge, timedelta(seconds=1))
+            await store.reaping.reap(10, judge, timedelta(seconds=1))
             with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
                 await gone.fetchval("select 1")
         finally:

@@ -81,15 +81,15 @@ async def test_claims_are_heap_only_and_read_what_they_take(
     if statistics == "misleading":
         await _analyze(store)
     worker = WorkerInfo(new_id(), "test", ("nothing",), (), BATCH)
-    await store.register(worker, FOR_EVER)
+    await store.leases.register(worker, FOR_EVER)
     reads = Reads(store)
     before = await reads.now()
     for claim_no in range(1, 5):
-        await store.look([1], 10)
-        claimed = await store.claim(worker.id, claim_no, [(1, BATCH)])
+        await store.claims.look([1], 10)
+        claimed = await store.claims.claim(worker.id, claim_no, [(1, BATCH)])
         assert len(claimed) == BATCH
         done = [Completion(run.run_id, run.fence, DONE, AttemptState.SUCCEEDED) for run in claimed]
-        assert not (await store.complete(worker.id, done, [claim_no])).refused
+        assert not (await store.completions.complete(worker.id, done, [claim_no])).refused
     delta = await reads.since(before, "runs updated")
     assert delta["runs heap-only"] == delta["runs updated"] == 4 * BATCH
     assert delta["runs scanned"] == 0
@@ -131,7 +131,7 @@ async def test_firing_reads_what_it_fires(
     reads = Reads(store)
     before = await reads.now()
     for _ in range(4):
-        scan = await store.fire_due(BATCH, plan_fires)
+        scan = await store.firing.fire_due(BATCH, plan_fires)
         assert scan.fired == BATCH
     delta = await reads.since(before, "cursors updated")
     assert delta["cursors scanned"] == delta["jobs scanned"] == delta["runs scanned"] == 0
@@ -173,7 +173,7 @@ async def test_firing_passes_over_no_backlog(
     reads = Reads(store)
     before = await reads.now()
     for _ in range(4):
-        scan = await store.fire_due(BATCH, plan_fires)
+        scan = await store.firing.fire_due(BATCH, plan_fires)
         assert (scan.fired, scan.held_back) == (BATCH, 0)
     delta = await reads.since(before, "cursors updated")
     assert delta["cursors scanned"] == delta["jobs scanned"] == 0
@@ -191,7 +191,7 @@ async def test_completions_find_their_runs_where_statistics_say_that_there_are_n
     try:
         await store.migrate()
         worker = WorkerInfo(new_id(), "test", ("nothing",), (), BATCH)
-        await store.register(worker, FOR_EVER)
+        await store.leases.register(worker, FOR_EVER)
         async with store.database.connection() as connection:
             await connection.execute(_RUNS.replace(str(ROWS), "1000"))
             await connection.execute("delete from duetime.runs")
@@ -199,7 +199,7 @@ async def test_completions_find_their_runs_where_statistics_say_that_there_are_n
         await _end_in_every_way(store, worker.id, [])  # the plans of this connection are made now
         async with store.database.connection() as connection:
             await connection.execute(_RUNS.split(";")[1].replace(str(ROWS), "20000"))
-        claimed = await store.claim(worker.id, 1, [(1, BATCH)])
+        claimed = await store.claims.claim(worker.id, 1, [(1, BATCH)])
         assert len(claimed) == BATCH
         reads = Reads(store)
         before = await reads.now()
@@ -224,7 +224,9 @@ async def _end_in_every_way(store: PostgresStore, worker_id: UUID, claimed: list
     there is not."""
     for number, (verdict, state, failure) in enumerate(WAYS):
         told = [(run.run_id, run.fence) for run in claimed[number::3]] or [(new_id(), 1)]
-        answer = await store.complete(worker_id, [Completion(*run, verdict, state, failure) for run in told])
+        answer = await store.completions.complete(
+            worker_id, [Completion(*run, verdict, state, failure) for run in told]
+        )
         assert len(answer.refused) == (0 if claimed else 1)
 
 

@@ -43,5 +43,5 @@ async def test_with_prepared_statements_such_a_pooler_is_refused_by_the_database
         with pytest.raises(StoreError, match="prepared statement"):
             await store.open()
             for _ in range(10):
-                await store.counts()
+                await store.reads.counts()
         await store.close()

@@ -47,7 +47,7 @@ async def store() -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def tenant(store: Store) -> Tenant:
-    return await store.create_tenant(NewTenant("acme", limits=TenantLimits(stored_jobs=5)))
+    return await store.tenants.create_tenant(NewTenant("acme", limits=TenantLimits(stored_jobs=5)))
 
 
 async def test_a_tenant_has_as_many_jobs_as_it_may(store: Store, tenant: Tenant, watch: Watch) -> None:
@@ -90,7 +90,7 @@ async def test_what_is_not_stored_needs_no_room(store: Store, tenant: Tenant, wa
 async def test_many_that_find_it_full_count_once(store: Store, tenant: Tenant, watch: Watch) -> None:
     """And what they store meanwhile is not forgotten by the count."""
     quota, counts, may_answer = Quota(), 0, asyncio.Event()
-    really = store.usage
+    really = store.tenants.usage
 
     async def slowly(tenant_id: int, kind: str, most: int) -> int:
         nonlocal counts
@@ -99,7 +99,7 @@ async def test_many_that_find_it_full_count_once(store: Store, tenant: Tenant, w
         await may_answer.wait()
         return counted
 
-    store.usage = slowly  # type: ignore[method-assign]
+    store.tenants.usage = slowly  # type: ignore[method-assign]
     stored = 0
 
     async def add() -> None:
@@ -132,7 +132,7 @@ async def test_who_finds_it_full_while_it_is_counted_is_refused_at_once(
         await may_answer.wait()
         return 0
 
-    store.usage = slowly  # type: ignore[method-assign]
+    store.tenants.usage = slowly  # type: ignore[method-assign]
 
     async def take() -> None:
         async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
@@ -148,16 +148,16 @@ async def test_who_finds_it_full_while_it_is_counted_is_refused_at_once(
 
 
 async def test_a_count_that_fails_is_told_to_who_began_it(store: Store, tenant: Tenant, watch: Watch) -> None:
-    quota, really = Quota(), store.usage
+    quota, really = Quota(), store.tenants.usage
 
     async def away(_tenant_id: int, _kind: str, _most: int) -> int:
         raise StoreUnavailable("the database is away")
 
-    store.usage = away  # type: ignore[method-assign]
+    store.tenants.usage = away  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
         async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
             pass
-    store.usage = really  # type: ignore[method-assign]
+    store.tenants.usage = really  # type: ignore[method-assign]
     async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
         pass
 
@@ -168,7 +168,7 @@ async def test_an_app_beside_its_store_keeps_to_the_quotas(app: App) -> None:
 
     store = await app.store()
     limits = TenantLimits(stored_jobs=3, stored_bytes=200, idempotency_keys=1, calendars=1, graphs=1, queues=2)
-    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=limits))
+    await store.tenants.update_tenant(DEFAULT_TENANT, TenantChange(limits=limits))
     with pytest.raises(QuotaExceeded, match="stored jobs") as refused:
         await app.submit_many([greet.bind(name="a")] * 4)
     assert refused.value.field == "limits.stored_jobs"
@@ -196,14 +196,14 @@ async def test_a_caller_inside_its_own_transaction_keeps_to_the_quotas(postgres_
     async def greet(name: str) -> None: ...
 
     store = await app.store()
-    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=1)))
+    await store.tenants.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=1)))
     async with connect(app) as connection:
         await greet.options(connection=connection).submit(name="a")
     with pytest.raises(QuotaExceeded) as refused:
         async with connect(app) as connection:
             await greet.options(connection=connection).submit(name="b")
     assert refused.value.field == "limits.stored_jobs"
-    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_bytes=100, queues=1)))
+    await store.tenants.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_bytes=100, queues=1)))
     for wrong in (greet.bind(name="b" * 100), greet.options(queue="second").bind(name="b")):
         with pytest.raises(QuotaExceeded):
             async with connect(app) as connection:
@@ -219,16 +219,16 @@ async def test_a_callers_open_transaction_holds_no_quota(postgres_app: App) -> N
     async def greet(name: str) -> None: ...
 
     store = await app.store()
-    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=9, queues=9)))
+    await store.tenants.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=9, queues=9)))
     async with with_asyncpg(app) as connection:
         await greet.options(queue="first", connection=connection).submit(name="a")
         async with asyncio.timeout(10):
             await app.submit_many([greet.bind(name="b")], queue="second")
-            await store.pause_queue(DEFAULT_TENANT, "third")
+            await store.queues.pause_queue(DEFAULT_TENANT, "third")
 
 
 async def test_a_count_that_takes_long_is_made_less_often(store: Store, tenant: Tenant, watch: Watch) -> None:
-    quota, counts, really = Quota(), 0, store.usage
+    quota, counts, really = Quota(), 0, store.tenants.usage
 
     async def slowly(tenant_id: int, kind: str, most: int) -> int:
         nonlocal counts
@@ -236,7 +236,7 @@ async def test_a_count_that_takes_long_is_made_less_often(store: Store, tenant: 
         watch.now += 5
         return await really(tenant_id, kind, most)
 
-    store.usage = slowly  # type: ignore[method-assign]
+    store.tenants.usage = slowly  # type: ignore[method-assign]
     for _ in range(60):
         async with quota.taking(store, tenant.id, {"stored_jobs": 1}) as taken:
             taken.clear()
@@ -250,5 +250,5 @@ async def test_usage_is_counted_part_by_part(store: Store, tenant: Tenant, monke
     jobs = [job(later, tenant_id=tenant.id, args=b"12345", key=f"key {number}") for number in range(10)]
     await submit(store, *jobs, *(job(tenant_id=tenant.id, args=b"123") for _ in range(7)), tenant_id=tenant.id)
     for kind, amount in (("stored_jobs", 17), ("stored_bytes", 71), ("idempotency_keys", 10), ("graphs", 0)):
-        assert await store.usage(tenant.id, kind, 1000) == amount, kind
-    assert await store.usage(tenant.id, "stored_jobs", 4) == 4
+        assert await store.tenants.usage(tenant.id, kind, 1000) == amount, kind
+    assert await store.tenants.usage(tenant.id, "stored_jobs", 4) == 4

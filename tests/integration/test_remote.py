@@ -121,7 +121,7 @@ async def test_a_worker_that_stops_hands_back_what_it_cannot_finish(app: App, se
         await begun.wait()
     (run,) = await app.runs(receipt)
     assert (run.state, run.attempt) == (RunState.PENDING, 0)
-    assert await (await app.store()).workers() == []
+    assert await (await app.store()).leases.workers() == []
 
 
 async def test_a_key_that_may_not_work_ends_the_worker(app: App, served: Served) -> None:

@@ -35,7 +35,7 @@ async def run_once(app: App, task: Task[..., Any], **arguments: Any) -> Run:
 
 
 async def dead_letters(app: App) -> int:
-    return (await (await app.store()).counts()).dead_letters
+    return (await (await app.store()).reads.counts()).dead_letters
 
 
 async def test_a_failed_attempt_is_retried_and_all_attempts_are_kept(app: App) -> None:

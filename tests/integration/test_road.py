@@ -40,7 +40,7 @@ async def now(app: App):
 
 
 async def counts(app: App) -> Counts:
-    return await (await app.store()).counts()
+    return await (await app.store()).reads.counts()
 
 
 async def test_a_job_for_now_runs_and_its_result_is_kept(app: App) -> None:

@@ -141,7 +141,7 @@ async def test_a_key_that_is_held_for_too_long_is_an_error_of_its_own(
 async def test_a_client_asks_again_where_a_key_is_in_flight(served: Served, app: App) -> None:
     """Also where repeating is not safe in general: what was refused for its key has done nothing."""
     store = await app.store()
-    submit, asked = store.submit, 0
+    submit, asked = store.intake.submit, 0
 
     async def once_in_flight(*args: Any) -> Any:
         nonlocal asked
@@ -150,7 +150,7 @@ async def test_a_client_asks_again_where_a_key_is_in_flight(served: Served, app:
             raise KeyInFlight("another request with the key 'order' has not finished", field="idempotency_key")
         return await submit(*args)
 
-    store.submit = once_in_flight  # type: ignore[method-assign]
+    store.intake.submit = once_in_flight  # type: ignore[method-assign]
     async with AsyncClient(served.url, served.root) as client:
         assert (await client.create_job("note", idempotency_key="order")).created
     assert asked == 2

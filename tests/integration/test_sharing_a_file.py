@@ -184,7 +184,7 @@ async def test_the_file_is_let_go_after_the_last_call_and_kept_by_who_asks_for_t
     store = await app.store()
     await asyncio.sleep(2 * IDLE)
     assert owner_of(file) is not None
-    assert (await store.counts()).runs == 2
+    assert (await store.reads.counts()).runs == 2
     await app.close()
     assert owner_of(file) is None
 

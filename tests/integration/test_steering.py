@@ -123,12 +123,12 @@ async def test_a_herd_at_nine_is_spread_over_its_jitter() -> None:
             prepare(task="note", args={}, max_payload=100, schedule=make_cron("0 9 * * *", "UTC"), options=JITTERED)
             for _ in range(9_999)
         ]
-        await store.submit(1, jobs)
+        await store.intake.submit(1, jobs)
         clock.move_to(NINE - timedelta(seconds=10))
         scanner = Scanner(store)
         while await scanner.tick() == 0:
             pass
-        look = await store.look([lane.id for lane in await store.lanes()], 20_000)
+        look = await store.claims.look([lane.id for lane in await store.claims.lanes()], 20_000)
     await store.close()
     seconds = Counter(int((at - NINE).total_seconds()) for sight in look.sights for at in sight.ready_at)
     assert sum(seconds.values()) == 10_000

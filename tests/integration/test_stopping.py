@@ -306,4 +306,4 @@ async def test_a_stopped_worker_repeats_what_was_not_answered(app: App, said: st
         lie = Lie(store, said, happens=happens)
     assert lie.told and lie.calls == 2
     assert (await newest(app, receipt)).state is RunState.PENDING
-    assert await store.workers() == []
+    assert await store.leases.workers() == []

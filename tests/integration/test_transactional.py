@@ -45,7 +45,7 @@ def send(app: App) -> Task[..., Any]:
 
 
 async def counts(app: App) -> Counts:
-    return await (await app.store()).counts()
+    return await (await app.store()).reads.counts()
 
 
 @DRIVERS

@@ -109,7 +109,7 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claims happen, and no answer comes: to say that there was nothing would be to lose them."""
-    real = served.store.claim_many
+    real = served.store.claims.claim_many
 
     async def silent(*asked: Any) -> Any:
         await real(*asked)
@@ -127,7 +127,7 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
 
 async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """What became of a claim whose answer was lost has to be asked for, and the server may be at something else."""
-    at_it, real = asyncio.Event(), served.store.lane_changes
+    at_it, real = asyncio.Event(), served.store.claims.lane_changes
 
     async def slow(after: LaneTurn) -> Any:
         at_it.set()
@@ -147,7 +147,7 @@ async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is under way when the worker's patience ends, and when the worker asks what became of it."""
-    going_on, real = asyncio.Event(), served.store.claim_many
+    going_on, real = asyncio.Event(), served.store.claims.claim_many
 
     async def slow(seats: Any, takes: Any) -> Any:
         await going_on.wait()
@@ -182,7 +182,7 @@ async def test_a_claim_that_was_given_up_can_be_asked_about(served: Served) -> N
 
 async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     claims: list[int] = []
-    claim_many = served.store.claim_many
+    claim_many = served.store.claims.claim_many
 
     async def counted(seats: Any, takes: Any) -> Any:
         claims.append(len(seats))
@@ -201,7 +201,7 @@ async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch
 
 
 async def test_a_worker_sees_only_its_tenant(served: Served) -> None:
-    acme = await served.store.create_tenant(NewTenant("acme"))
+    acme = await served.store.tenants.create_tenant(NewTenant("acme"))
     ours, theirs = await begin(served), await begin(served, key=await served.key(Role.WORKER, acme.id))
     await submit(served, 2, tenant="acme")
     assert (await ours.claim(wait=0.3)).runs == []
@@ -227,11 +227,11 @@ async def test_a_key_that_is_bound_to_queues_serves_no_other(served: Served) -> 
 
 
 async def test_a_paused_queue_gives_nothing_until_it_is_resumed(served: Served) -> None:
-    await served.store.pause_queue(1, "default")
+    await served.store.queues.pause_queue(1, "default")
     await submit(served)
     worker = await begin(served)
     assert (await worker.claim(wait=1.5)).runs == []
-    await served.store.resume_queue(1, "default")
+    await served.store.queues.resume_queue(1, "default")
     assert len((await worker.again()).runs) == 1
 
 

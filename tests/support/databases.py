@@ -170,5 +170,5 @@ def _sqlite_template(start: datetime | None) -> Path:
 async def migrate(store: PostgresStore | SqliteStore) -> None:
     await store.open()
     await store.migrate()
-    await store.prune(FOR_EVER, FOR_EVER)
+    await store.pruning.prune(FOR_EVER, FOR_EVER)
     await store.close()

@@ -87,13 +87,13 @@ class Fleet:
         """The text of a new key."""
         made = new_key_text()
         tenant_id = None if role is Role.ROOT else DEFAULT_TENANT
-        await self.store.create_key(NewKey(new_id(), tenant_id, role, "test", made.hash, made.hint))
+        await self.store.access.create_key(NewKey(new_id(), tenant_id, role, "test", made.hash, made.hint))
         return made.text
 
     async def submit(self, task: str, batch: Sequence[dict[str, Any]], **options: Any) -> list[str]:
         """Submit jobs for now; returns the ids of their runs."""
         jobs = [prepare(task=task, args=args, max_payload=1 << 18, **options) for args in batch]
-        answers: list[Submitted] = await self.store.submit(DEFAULT_TENANT, jobs)
+        answers: list[Submitted] = await self.store.intake.submit(DEFAULT_TENANT, jobs)
         return [show("run", answer.run_id) for answer in answers if answer.run_id is not None]
 
     async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:

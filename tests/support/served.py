@@ -90,11 +90,13 @@ class Served:
         """The text of a new key: of a tenant, or of the platform's operator."""
         made = new_key_text()
         tenant = None if role is Role.ROOT else tenant_id
-        await self.store.create_key(NewKey(new_id(), tenant, role, role.name.lower(), made.hash, made.hint, **what))
+        await self.store.access.create_key(
+            NewKey(new_id(), tenant, role, role.name.lower(), made.hash, made.hint, **what)
+        )
         return made.text
 
     async def tenant(self, name: str, **what: Any) -> Tenant:
-        return await self.store.create_tenant(NewTenant(name, **what))
+        return await self.store.tenants.create_tenant(NewTenant(name, **what))
 
 
 @asynccontextmanager

@@ -37,8 +37,8 @@ def quick_settings(database_url: str) -> Settings:
 async def watch_clock(store: Store, settings: Settings) -> None:
     """As if another node had watched the store's clock for a lease: one that starts now may judge leases at once."""
     now = await store.now()
-    await store.keep_clock_seen(now - settings.lease, stepped=True)
-    await store.keep_clock_seen(now, stepped=False)
+    await store.clocks.keep_clock_seen(now - settings.lease, stepped=True)
+    await store.clocks.keep_clock_seen(now, stepped=False)
 
 
 @asynccontextmanager

@@ -166,7 +166,7 @@ async def test_a_run_that_takes_longer_than_usual(targets: Targeting, receiver: 
 async def test_a_breaker_that_opens(targets: Targeting, receiver: Receiver) -> None:
     await subscribe(targets.api, "ops", {"type": "webhook", "url": receiver.url}, "breaker.opened")
     tally = Tally(DEFAULT_TENANT, "duetime.http/away.example.com", tried=30, failed=30)
-    await targets.api.store.report_attempts([tally], BreakerPolicy(pause=timedelta(minutes=1)))
+    await targets.api.store.breakers.report_attempts([tally], BreakerPolicy(pause=timedelta(minutes=1)))
     (told,) = await receiver.got(1)
     assert told.json["data"]["target"] == "duetime.http/away.example.com"
 

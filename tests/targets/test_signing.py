@@ -94,7 +94,7 @@ async def test_headers_name_secrets_that_nobody_can_read(targets: Targeting, rec
     assert all(answer.status == 200 and b"s3cr3t" not in answer.body for answer in shown)
     assert [each["name"] for each in shown[0].json["items"]] == ["crm.token"]
     assert (await targets.api.get("/v1/secrets/crm.token")).status == 405
-    stored = await targets.api.store.tenant_secret(1, "crm.token")
+    stored = await targets.api.store.secrets.tenant_secret(1, "crm.token")
     assert b"s3cr3t" not in stored.value, "it is encrypted at rest"
 
 

@@ -216,7 +216,7 @@ async def test_a_canary_goes_the_whole_way() -> None:
     scanner = Scanner(store)
     assert await canary.tick() == 60, "not at the start"
     ahead = await canary.tick()
-    assert ahead > 15 and (await store.counts()).jobs == 1, "it has a future, and has to be fired"
+    assert ahead > 15 and (await store.reads.counts()).jobs == 1, "it has a future, and has to be fired"
     clock.advance(seconds=5)
     await scanner.tick()
     assert await canary.tick() == pytest.approx(ahead - 5), "it waits for its time"
@@ -224,8 +224,8 @@ async def test_a_canary_goes_the_whole_way() -> None:
     await canary.tick()
     assert meters.canary == {"succeeded": 1} and meters.canary_stages["whole"].count == 1
     assert meters.canary_succeeded_at == clock.now().timestamp()
-    assert not await store.workers(), "it does not stay"
-    assert [tenant.id for tenant in await store.tenants()] == [1]
+    assert not await store.leases.workers(), "it does not stay"
+    assert [tenant.id for tenant in await store.tenants.tenants()] == [1]
     shown = parsed(page(registry_of(meters)).decode())
     assert shown["duetime_canary_last_success_timestamp_seconds"] == clock.now().timestamp()
     await store.close()
@@ -254,7 +254,7 @@ async def test_a_canary_whose_answer_is_lost_comes_through(method: str, monkeypa
         await canary.tick()
     await canary.tick()
     assert meters.canary == {"succeeded": 1}
-    assert (await store.counts()).runs == 0
+    assert (await store.reads.counts()).runs == 0
     await store.close()
 
 
@@ -285,7 +285,10 @@ async def test_canaries_on_every_store(database_url: str) -> None:
 
     await eventually(came_through)
     assert meters.canary == {"succeeded": 1}
-    assert not (await store.list_jobs(1, JobFilter())).items and not (await store.list_runs(1, RunFilter())).items
+    assert (
+        not (await store.lists.list_jobs(1, JobFilter())).items
+        and not (await store.lists.list_runs(1, RunFilter())).items
+    )
     await Watcher(store).tick()
     await store.close()
 

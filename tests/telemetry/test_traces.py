@@ -198,10 +198,10 @@ async def test_runs_of_a_lane_that_was_not_read_yet_are_claimed_all_the_same(
     world: World, exported: InMemorySpanExporter
 ) -> None:
     """As of a worker that repeats its claim to a server that has just started."""
-    lanes = [lane.id for lane in await world.store.lanes()]
+    lanes = [lane.id for lane in await world.store.claims.lanes()]
     submitted = await submit(world.store, job(options=encode_options(Options(name="seen"))))
     worker = await hand(world.store)
-    (lane_id,) = {lane.id for lane in await world.store.lanes()} - set(lanes)
+    (lane_id,) = {lane.id for lane in await world.store.claims.lanes()} - set(lanes)
     just_started = ObservedStore(world.store, Meters(), world.tracer).as_store
     (run,) = await just_started.claim(worker.id, 1, [(lane_id, 1)])
     assert run.job_id == submitted.job_id

@@ -31,7 +31,7 @@ class AuditTrail:
     ) -> None:
         tenant_id = who.tenant_id if in_tenant else None
         entry = AuditEntry(ids.new_id(), tenant_id, who.key_id, who.name, action, about, detail)
-        await self._store.record([entry])
+        await self._store.audit.record([entry])
 
     def submitted(self, who: Caller, first: UUID, last: UUID, count: int) -> None:
         found = self._submissions.get(who)
@@ -45,7 +45,7 @@ class AuditTrail:
         noted, self._submissions = self._submissions, {}
         self._unrecorded += [_entry(who, what) for who, what in noted.items()]
         if self._unrecorded:
-            await self._store.record(self._unrecorded)
+            await self._store.audit.record(self._unrecorded)
             self._unrecorded = []
 
 

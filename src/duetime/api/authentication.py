@@ -85,7 +85,7 @@ class Gate:
         """A tenant, at most a few seconds old."""
         found = self._tenants.get(tenant_id)
         if found is None:
-            found = self._tenants.put(tenant_id, await self._store.tenant_by_id(tenant_id))
+            found = self._tenants.put(tenant_id, await self._store.tenants.tenant_by_id(tenant_id))
         return found
 
     def forget(self) -> None:
@@ -163,7 +163,7 @@ class Gate:
         if not anew and (remembered := self._sessions.look(hash)) is not None:
             return remembered[0]
         changes = self.changes
-        found = await self._store.session_of(hash)
+        found = await self._store.sessions.session_of(hash)
         return self._sessions.put(hash, found) if changes == self.changes else found
 
     async def _known(self, hash: bytes, text: str, *, anew: bool) -> ApiKey | None:
@@ -173,7 +173,7 @@ class Gate:
         if not looks_like_key(text):
             return None
         changes = self.changes
-        key = await self._store.key_by_hash(hash)
+        key = await self._store.access.key_by_hash(hash)
         if key is not None:
             self._warn(key)
         # A value that was read before a change on this server is not cached.
@@ -206,7 +206,7 @@ class Gate:
         found = self._tenants.get(name)
         if found is None:
             try:
-                found = self._tenants.put(name, await self._store.tenant(name))
+                found = self._tenants.put(name, await self._store.tenants.tenant(name))
             except NotFound:
                 raise NotFound("the tenant does not exist", field="Duetime-Tenant") from None
         return found

@@ -43,12 +43,12 @@ class Sessions:
     async def link(self, key_id: UUID) -> LoginLink | None:
         """A token that begins one session of this key; None if the key is not usable."""
         token = new_token()
-        until = await self._store.add_login_link(key_id, token_hash(token), LINK_LASTS)
+        until = await self._store.sessions.add_login_link(key_id, token_hash(token), LINK_LASTS)
         return None if until is None else LoginLink(token, until)
 
     async def follow(self, token: str) -> ApiKey | None:
         """The key of a link; None if the token is unknown, used or expired."""
-        return await self._store.take_login_link(token_hash(token)) if looks_like_token(token) else None
+        return await self._store.sessions.take_login_link(token_hash(token)) if looks_like_token(token) else None
 
     async def begin(self, key: ApiKey, headers: Headers, peer: Peer) -> str | None:
         """Begin a session of this key. Returns the `Set-Cookie` header; None if the key is no longer usable."""
@@ -56,14 +56,14 @@ class Sessions:
         agent = agent_text(headers.get(b"user-agent", b"").decode("latin-1"))
         shown = "" if address is None else str(address)
         made = NewSession(new_id(), key.id, token_hash(token), shown, agent)
-        if await self._store.begin_session(made, self._lifetime, self._idle) is None:
+        if await self._store.sessions.begin_session(made, self._lifetime, self._idle) is None:
             return None
         # With an unknown proxy, the browser's Origin header is good enough: it affects only its own cookie.
         secure = peer.is_secure(headers) or headers.get(b"origin", b"").startswith(b"https://")
         return _cookie(token, int(self._lifetime.total_seconds()), secure=secure)
 
     async def touch(self, session_ids: list[UUID]) -> None:
-        await self._store.touch_sessions(session_ids, self._idle)
+        await self._store.sessions.touch_sessions(session_ids, self._idle)
 
 
 def session_hash(headers: Headers, peer: Peer) -> bytes | None:

@@ -29,7 +29,7 @@ async def ensure_admin_key(store: Store, folder: Path) -> KeyText:
     """The root key in the folder; created if there is none that works."""
     found = read_admin_key(folder)
     if found is not None:
-        key = await store.key_by_hash(hash_of(found))
+        key = await store.access.key_by_hash(hash_of(found))
         if key is not None and key.role is Role.ROOT:
             return KeyText(found, hash_of(found), hint_of(found))
     made = await make_root_key(store, "admin-key")
@@ -45,7 +45,7 @@ async def make_root_key(store: Store, name: str, lifetime: timedelta | None = No
     """
     made = new_key_text()
     expires_at = None if lifetime is None else await store.now() + lifetime
-    await store.create_key(NewKey(new_id(), None, Role.ROOT, name, made.hash, made.hint, expires_at=expires_at))
+    await store.access.create_key(NewKey(new_id(), None, Role.ROOT, name, made.hash, made.hint, expires_at=expires_at))
     return made
 
 

@@ -105,7 +105,7 @@ class EventHub:
         """Start the reader if it is not running. Returns the position up to which everything was read."""
         async with self._starting:
             if self._tail is None or self._tail.done():
-                self._mark = await self._store.keep_listening(LISTENING)
+                self._mark = await self._store.events.keep_listening(LISTENING)
                 self._tail = asyncio.create_task(self._read(), name="duetime events")
             assert self._mark is not None
             return self._mark
@@ -113,7 +113,7 @@ class EventHub:
     async def between(self, after: EventMark, until: EventMark) -> AsyncIterator[Event]:
         """The events of all tenants between two positions."""
         while True:
-            page = await self._store.events(after, _PAGE)
+            page = await self._store.events.events(after, _PAGE)
             for event in page:
                 if event.mark > until:
                     return
@@ -130,7 +130,7 @@ class EventHub:
                 self._awake.clear()
                 try:
                     if monotonic() - renewed > _RENEW:
-                        await self._store.keep_listening(LISTENING)
+                        await self._store.events.keep_listening(LISTENING)
                         renewed = monotonic()
                     full = await self._step()
                 except DuetimeError as error:
@@ -145,7 +145,7 @@ class EventHub:
 
     async def _step(self) -> bool:
         assert self._mark is not None
-        page = await self._store.events(self._mark, _PAGE)
+        page = await self._store.events.events(self._mark, _PAGE)
         for event in page:
             self._mark = event.mark
             for listener in self._listeners:

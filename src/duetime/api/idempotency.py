@@ -64,7 +64,7 @@ async def answered_once(call: Call) -> Reply:
     request = keyed_by_header(call, call.endpoint.name, str(call.who.key_id), sorted(call.path.items()), asked)
     assert request is not None
     store, tenant_id = call.service.store, call.tenant_id
-    kept = await store.begin_request(tenant_id, request)
+    kept = await store.answers.begin_request(tenant_id, request)
     if kept is not None:
         first = _opened(call, request, kept)
         return Reply(None, first.status, first.headers | told_again(request), first.content, first.media)
@@ -73,13 +73,13 @@ async def answered_once(call: Call) -> Reply:
     except StoreUnavailable:
         raise  # it is not known whether it was done, so the key stays taken
     except Exception:
-        await store.end_request(tenant_id, request, None)
+        await store.answers.end_request(tenant_id, request, None)
         raise
     reply = given if isinstance(given, Reply) else Reply(given)
     content = _encoder.encode(reply.value) if reply.content is None else reply.content
     answer = _Answer(reply.status or call.endpoint.status, content, reply.media, dict(reply.headers))
     if len(content) <= _LARGEST:  # the key of a larger one stays taken: a repeated request gets an error
-        await store.end_request(tenant_id, request, _sealed(call, request, answer))
+        await store.answers.end_request(tenant_id, request, _sealed(call, request, answer))
     return Reply(None, answer.status, answer.headers, content, answer.media)
 
 

@@ -51,7 +51,7 @@ class Cursors:
 
     async def _key(self) -> bytes:
         if self._secret is None:
-            self._secret = await self._store.secret("cursors", os.urandom(32))
+            self._secret = await self._store.tenants.secret("cursors", os.urandom(32))
         return self._secret
 
 

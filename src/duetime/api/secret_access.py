@@ -47,7 +47,7 @@ class KnownSecrets:
         self._known.clear()
 
     async def _look(self, tenant_id: int, name: str) -> SecretBinding | None:
-        found = await self._store.tenant_secrets(tenant_id)
+        found = await self._store.secrets.tenant_secrets(tenant_id)
         return self._known.put(tenant_id, {each.name: each.binding for each in found}).get(name)
 
     def _place(self, target: Target) -> Place:

@@ -83,7 +83,7 @@ class Service:
         await self.limits.give_back()
         used = self.gate.used()
         if used:
-            await self.store.touch_keys(used)
+            await self.store.access.touch_keys(used)
         used = self.gate.used_sessions()
         if used:
             await self.sessions.touch(used)

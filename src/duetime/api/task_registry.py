@@ -70,14 +70,18 @@ class Tasks:
     async def _names(self, tenant_id: int) -> frozenset[str]:
         known = self._known.get(tenant_id)
         if known is None:
-            found = await self._store.tasks(tenant_id)
+            found = await self._store.queues.tasks(tenant_id)
             known = self._known.put(tenant_id, frozenset(info.name for info in found))
         return known
 
     async def defaults(self, tenant_id: int) -> Mapping[str, Defaults]:
         """The defaults of a tenant's tasks, by name."""
         known = self._defaults.get(tenant_id)
-        return known if known is not None else self._defaults.put(tenant_id, await self._store.task_defaults(tenant_id))
+        return (
+            known
+            if known is not None
+            else self._defaults.put(tenant_id, await self._store.queues.task_defaults(tenant_id))
+        )
 
 
 def _nearest(task: str, known: Collection[str]) -> str | None:

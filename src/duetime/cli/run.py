@@ -120,7 +120,7 @@ def up(
 async def _login_line(store: "Store", server: "HttpServer", key_hash: bytes) -> str:
     """How a browser logs in. The link is as powerful as the root key, so it is printed only on a terminal: redirected
     output is a log that others may read."""
-    key = await store.key_by_hash(key_hash) if is_terminal(sys.stdout) else None
+    key = await store.access.key_by_hash(key_hash) if is_terminal(sys.stdout) else None
     link = None if key is None else await server.login_link(key.id)
     if link is None:
         return "Dashboard: duetime login-link prints a link that works once"

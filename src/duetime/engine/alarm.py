@@ -22,7 +22,7 @@ class Alarm:
         self._every = every
 
     async def tick(self) -> float:
-        alerts = await self._store.take_alerts(self._every)
+        alerts = await self._store.notifications.take_alerts(self._every)
         if alerts:
             readings = Readings(self._store)
             now = await self._store.now()
@@ -30,7 +30,7 @@ class Alarm:
                 value = await readings.of(alert)
                 after, turn = judge(alert, value, now)
                 if turn is None or await self._notify(after, turn):
-                    await self._store.keep_alert(after, alert.version)
+                    await self._store.notifications.keep_alert(after, alert.version)
         return self._every.total_seconds() / 2
 
     async def _notify(self, alert: Alert, turn: Turn) -> bool:
@@ -47,7 +47,7 @@ class Alarm:
         message = Message(TOPICS[rule.figure], alert.changed_at, sentence(alert, turn), data)
         notifications = [
             self._outbox.write(alert.tenant_id, subscription, message, f"{rule.name}/{alert.version}")
-            for _, subscription in await self._store.subscriptions(alert.tenant_id)
+            for _, subscription in await self._store.notifications.subscriptions(alert.tenant_id)
             if subscription.wants(message.topic)
             and (not subscription.queues or rule.queue is None or rule.queue in subscription.queues)
         ]

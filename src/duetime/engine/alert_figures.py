@@ -43,9 +43,9 @@ class Readings:
         tenant_id, queue = alert.tenant_id, alert.rule.queue
         match alert.rule.figure:
             case Figure.DEAD_LETTERS:
-                return float(await self._store.count_dead_letters(tenant_id, queue, _cap(alert)))
+                return float(await self._store.notifications.count_dead_letters(tenant_id, queue, _cap(alert)))
             case Figure.BACKLOG:
-                return float(await self._store.count_ready(tenant_id, queue, _cap(alert), without=QUEUE))
+                return float(await self._store.notifications.count_ready(tenant_id, queue, _cap(alert), without=QUEUE))
             case Figure.WORKERS:
                 return float(len(await self._alive(tenant_id, queue)))
             case Figure.FREE_SLOTS:
@@ -60,13 +60,13 @@ class Readings:
     async def _alive(self, tenant_id: int, queue: str | None) -> list[Worker]:
         if tenant_id not in self._workers:
             now = await self._store.now()
-            found = await self._store.workers(tenant_id)
+            found = await self._store.leases.workers(tenant_id)
             self._workers[tenant_id] = [each for each in found if each.lease_until > now and each.runs_tasks]
         return [each for each in self._workers[tenant_id] if queue is None or not each.queues or queue in each.queues]
 
     async def _free_slots(self, tenant_id: int, queue: str | None) -> int:
         if self._held is None:
-            self._held = await self._store.held_slots()
+            self._held = await self._store.notifications.held_slots()
         workers = await self._alive(tenant_id, queue)
         return sum(max(0, worker.slots - self._held.get(worker.id, 0)) for worker in workers)
 
@@ -75,9 +75,9 @@ class Readings:
         with its lag so far."""
         now = await self._store.now()
         lags = [((run.first_started_at or now) - run.due_at) for run in await self._due_lately(tenant_id, queue)]
-        paused = await self._store.paused_lanes()
+        paused = await self._store.claims.paused_lanes()
         lanes = [lane.id for lane in await self._lanes_of(tenant_id, queue) if lane.id not in paused]
-        look = await self._store.look(lanes, _SAMPLE // _SLICES)
+        look = await self._store.claims.look(lanes, _SAMPLE // _SLICES)
         lags += [now - ready for sight in look.sights for ready in sight.ready_at if ready < now - WINDOW]
         return percentile((lag.total_seconds() for lag in lags), 0.95) if lags else 0.0
 
@@ -103,7 +103,7 @@ class Readings:
 
     async def _lanes_of(self, tenant_id: int, queue: str | None, *, letters: bool = False) -> list[Lane]:
         if self._lanes is None:
-            self._lanes = await self._store.lanes()
+            self._lanes = await self._store.claims.lanes()
         keys = ((lane, lane.key) for lane in self._lanes)
         return [
             lane
@@ -148,7 +148,7 @@ class Readings:
         """The newest runs due before `bound`, as far as one page reads. An id begins with the due time, so later runs
         are not read. With jitter a run is due later than its id says, and is still found."""
         before = None if bound is None else first_id_at(bound + _MILLISECOND)
-        page = await self._store.list_runs(tenant_id, wanted, before, limit)
+        page = await self._store.lists.list_runs(tenant_id, wanted, before, limit)
         return [run for run in page.items if run.queue != QUEUE]
 
 

@@ -83,30 +83,30 @@ class Canary:
             timeout=timedelta(seconds=30),
             job_id=job_id,
         )
-        await self._store.submit(INTERNAL_TENANT, [job])
+        await self._store.intake.submit(INTERNAL_TENANT, [job])
         self._sent = (once_run_id(job_id, due), now, due)
         return self._ahead.total_seconds()
 
     async def _serve(self) -> None:
         """Claim and complete the canaries that wait, from this node or another."""
-        lanes = await self._store.lanes()
+        lanes = await self._store.claims.lanes()
         lane_id = next((lane.id for lane in lanes if lane.key.tenant_id == INTERNAL_TENANT), None)
         if lane_id is None:
             return  # nothing has been fired yet
         if self._worker_id is None:
             info = WorkerInfo(new_id(), "canary", (TASK,), (QUEUE,), _AT_ONCE, INTERNAL_TENANT)
-            await self._store.register(info, _LEASE * 2)
+            await self._store.leases.register(info, _LEASE * 2)
             self._worker_id, self._claim_no = info.id, 1
         # The same claim number is used until an answer arrives: it finds the runs that an unanswered claim took.
-        claimed = await self._store.claim(self._worker_id, self._claim_no, [(lane_id, _AT_ONCE)])
+        claimed = await self._store.claims.claim(self._worker_id, self._claim_no, [(lane_id, _AT_ONCE)])
         if claimed:
             done = [complete(run, PLAIN, None) for run in claimed]
-            await self._store.complete(self._worker_id, done, [self._claim_no])
+            await self._store.completions.complete(self._worker_id, done, [self._claim_no])
         self._claim_no += 1
 
     async def _find(self, run_id: UUID) -> Run | None:
         try:
-            return await self._store.run(INTERNAL_TENANT, run_id)
+            return await self._store.reads.run(INTERNAL_TENANT, run_id)
         except NotFound:
             return None
 
@@ -130,4 +130,4 @@ class Canary:
     async def _leave(self) -> None:
         if self._worker_id is not None:
             worker_id, self._worker_id = self._worker_id, None
-            await self._store.leave(worker_id)
+            await self._store.leases.leave(worker_id)

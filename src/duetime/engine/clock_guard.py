@@ -62,10 +62,10 @@ class ClockGuard:
             stepped, went_back = self._compare(least, most, at)
         self._watch.keep(seen.now, at, doubt=doubt)
         if went_back:
-            await self._store.shift_back()
+            await self._store.clocks.shift_back()
         if stepped or at - self._kept_at >= self._lease * _KEPT_EVERY:
             # Record the reading that was compared, not the current time: the clock may have stepped meanwhile.
-            await self._store.keep_clock_seen(seen.now, stepped=stepped)
+            await self._store.clocks.keep_clock_seen(seen.now, stepped=stepped)
             self._kept_at = at
         assert self._steady_at is not None
         return monotonic() >= self._steady_at
@@ -74,12 +74,12 @@ class ClockGuard:
         """The time from which ages are counted back."""
         seen, at, _ = await self._read()
         trusted = self._ages.count_from(seen.now, at, seen.trusted_at)
-        await self._store.keep_trusted(trusted, seen.now)
+        await self._store.clocks.keep_trusted(trusted, seen.now)
         return trusted
 
     async def _read(self) -> tuple[ClockSeen, float, float]:
         before = monotonic()
-        seen = await self._store.clock_seen()
+        seen = await self._store.clocks.clock_seen()
         doubt = (monotonic() - before) / 2
         return seen, before + doubt, doubt
 

@@ -33,7 +33,7 @@ async def list_coming_jobs(
     found: list[UUID] = []
     horizon = before
     for _ in range(_MOST_LOOKS):
-        page = await store.ahead_page(tenant_id, start, end, horizon, _LOOKED_AT)
+        page = await store.figures.ahead_page(tenant_id, start, end, horizon, _LOOKED_AT)
         found += await compute(_firing, page, wanted.queue, start, end)
         horizon = page.horizon
         if horizon is None or len(found) > limit:
@@ -44,7 +44,7 @@ async def list_coming_jobs(
     if not found:
         return Page((), horizon)
     only = msgspec.structs.replace(wanted, ids=tuple(found))
-    items = await store.list_jobs(tenant_id, only, None, len(found))
+    items = await store.lists.list_jobs(tenant_id, only, None, len(found))
     return Page(items.items, horizon)
 
 

@@ -207,7 +207,7 @@ class Dealer:
         for waiting in chosen:
             waiting.serving, waiting.unanswered = serving, True
         try:
-            dealt = await self._store.claim_many([waiting.seat for waiting in chosen], takes)
+            dealt = await self._store.claims.claim_many([waiting.seat for waiting in chosen], takes)
             for waiting in chosen:
                 if runs := dealt.get(waiting.worker_id):
                     answer = ClaimAnswer(await self.begin(waiting.worker_id, runs))
@@ -236,14 +236,14 @@ class Dealer:
             else:
                 ended.append(complete(run, outcome, None))
         if ended:
-            await self._store.complete(worker_id, ended)
+            await self._store.completions.complete(worker_id, ended)
         begun.sort(key=lambda pair: (pair[0].tier, pair[1].ready, pair[1].run_id))
         return begun
 
     async def _pass_on_cancellations(self, wait_queues: Sequence[WaitQueue]) -> None:
         here = {waiting.worker_id for wait_queue in wait_queues for waiting in wait_queue.waiting.values()}
         try:
-            asked = await self._store.cancellations_of(list(here))
+            asked = await self._store.leases.cancellations_of(list(here))
         except StoreUnavailable:
             self._stop_asked = True
             raise

@@ -42,7 +42,7 @@ class HeartbeatBatcher:
             try:
                 workers = [(worker_id, open_claims) for worker_id, (open_claims, *_) in batch.items()]
                 answered = {worker_id: answered for worker_id, (_, answered, _) in batch.items()}
-                renewals = await self._store.renew_many(workers, lease, answered)
+                renewals = await self._store.leases.renew_many(workers, lease, answered)
             except Exception as error:
                 for *_, answer in batch.values():
                     if not answer.done():

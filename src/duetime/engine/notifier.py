@@ -32,13 +32,13 @@ class Notifier:
         self._id = new_id()
 
     async def tick(self) -> float:
-        mark = await self._store.take_notifying(self._id, _HELD)
+        mark = await self._store.notifications.take_notifying(self._id, _HELD)
         if mark is None:
             return self._interval
         wants: Subscriptions = defaultdict(list)
-        for tenant_id, subscription in await self._store.subscriptions():
+        for tenant_id, subscription in await self._store.notifications.subscriptions():
             wants[tenant_id].append(subscription)
-        page = await self._store.events(mark, PAGE)
+        page = await self._store.events.events(mark, PAGE)
         if not page:
             return self._interval
         notifications: dict[int, list[NewJob]] = defaultdict(list)
@@ -47,7 +47,7 @@ class Notifier:
         settled = [await self._outbox.send(tenant_id, jobs) for tenant_id, jobs in notifications.items()]
         if not all(settled):
             return self._interval
-        await self._store.notified(page[-1].mark)
+        await self._store.notifications.notified(page[-1].mark)
         return 0.0 if len(page) == PAGE else self._interval
 
     async def _notifications_for(self, event: Event, subscriptions: list[Subscription]) -> list[NewJob]:
@@ -58,7 +58,9 @@ class Notifier:
         started = event.at if event.kind is EventKind.STARTED else None
         ended = event.at if event.kind in OF_ENDS else None
         written = []
-        for run in await self._store.news_of_runs(event.tenant_id, event.ids, started=started, ended=ended):
+        for run in await self._store.notifications.news_of_runs(
+            event.tenant_id, event.ids, started=started, ended=ended
+        ):
             for subscription in interested:
                 for message in messages(event.kind, event.at, run, subscription):
                     about = f"{run.id.hex}/{run.attempt}"
@@ -75,9 +77,9 @@ class SlowRuns:
         self._reported: set[tuple[int, UUID]] = set()
 
     async def tick(self) -> float:
-        slow = set(await self._store.slow_runs())
+        slow = set(await self._store.notifications.slow_runs())
         for tenant_id, run_id in slow - self._reported:
-            await self._store.tell(EventKind.SLOW, tenant_id, [run_id])
+            await self._store.events.tell(EventKind.SLOW, tenant_id, [run_id])
         self._reported = slow
         return self._interval
 
@@ -92,11 +94,11 @@ class OpenBreakers:
 
     async def tick(self) -> float:
         wants: Subscriptions = defaultdict(list)
-        for tenant_id, subscription in await self._store.subscriptions():
+        for tenant_id, subscription in await self._store.notifications.subscriptions():
             if subscription.wants(Topic.BREAKER_OPENED):
                 wants[tenant_id].append(subscription)
         for tenant_id, subscriptions in wants.items():
-            for breaker in await self._store.breakers(tenant_id):
+            for breaker in await self._store.breakers.breakers(tenant_id):
                 if breaker.state is BreakerState.OPEN and breaker.trips == 1:
                     await self._notify(breaker, subscriptions)
         return self._interval

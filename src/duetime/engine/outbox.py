@@ -65,14 +65,14 @@ class Outbox:
         for start in range(0, len(jobs), _BATCH):
             batch = jobs[start : start + _BATCH]
             try:
-                await self._store.submit(tenant_id, batch)
+                await self._store.intake.submit(tenant_id, batch)
             except ABOUT_ONE_JOB:
                 settled &= all([await self._send_alone(tenant_id, job) for job in batch])
         return settled
 
     async def _send_alone(self, tenant_id: int, job: NewJob) -> bool:
         try:
-            await self._store.submit(tenant_id, [job])
+            await self._store.intake.submit(tenant_id, [job])
         except KeyInFlight:  # another node is storing it now, and may still fail
             return False
         except ABOUT_ONE_JOB as error:

@@ -33,7 +33,7 @@ class Pruner:
         self._interval = interval.total_seconds()
 
     async def tick(self) -> float:
-        removed = await self._store.prune(
+        removed = await self._store.pruning.prune(
             self._retention,
             self._dead_letter_retention,
             BATCH,

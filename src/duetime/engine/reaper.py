@@ -50,7 +50,7 @@ class Reaper:
     async def tick(self) -> float:
         if not await self._guard.may_judge_leases():
             return self._interval
-        reaped = await self._store.reap(self._batch, judge, self._overdue)
+        reaped = await self._store.reaping.reap(self._batch, judge, self._overdue)
         if reaped:
             log.warning("freed %d runs whose worker was lost or overdue", reaped)
         return 0.0 if reaped >= self._batch else self._interval

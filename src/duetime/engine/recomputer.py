@@ -39,7 +39,7 @@ class Recomputer:
                 await self._report()
             if self._checking:
                 return await self._check()
-            self._at_rest = not await self._store.recompute_calendars(BATCH)
+            self._at_rest = not await self._store.recompute.recompute_calendars(BATCH)
             return self._interval if self._at_rest else 0.05
         except (OSError, MemoryError) as error:  # temporary, and only on this node: other nodes go on
             log.warning("this node cannot read its time zone database: %s; retrying", reason_of(error))
@@ -48,12 +48,12 @@ class Recomputer:
     async def _report(self) -> None:
         if self._database is None:
             self._database = await asyncio.to_thread(zone_database)
-        self._checking = await self._store.report_zones(self._database, starting=self._starting)
+        self._checking = await self._store.recompute.report_zones(self._database, starting=self._starting)
         self._starting, self._seen = False, 0
 
     async def _check(self) -> float:
         assert self._database is not None
-        seen = await self._store.recompute_zones(self._database, BATCH)
+        seen = await self._store.recompute.recompute_zones(self._database, BATCH)
         self._seen += seen
         if seen:
             return 0.05

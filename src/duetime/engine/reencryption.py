@@ -62,7 +62,7 @@ class Reencryption:
 
     async def progress(self) -> Progress | None:
         """The progress of the last re-encryption."""
-        kept = await self._store.reencryption()
+        kept = await self._store.reencryption.reencryption()
         return None if kept is None else msgspec.json.decode(kept, type=Progress)
 
     async def step(self, *, restart: bool = False, fresh_data_key: bool = False) -> Progress:
@@ -80,7 +80,7 @@ class Reencryption:
         until = monotonic() + _LONGEST
         while not now.done and monotonic() < until:
             now = await self._next(now)
-            await self._store.keep_reencryption(msgspec.json.encode(now).decode())
+            await self._store.reencryption.keep_reencryption(msgspec.json.encode(now).decode())
             await asyncio.sleep(_PAUSE)
         return now
 
@@ -89,7 +89,7 @@ class Reencryption:
             return _end_of_round(now)
         table, name = SEALED_TABLES[now.table], now.key.encode()
         after = table.first if now.after is None else _key(table, now.after)
-        page = await self._store.sealed_rows(table, after, head_of(name), text_head_of(name), self._window)
+        page = await self._store.reencryption.sealed_rows(table, after, head_of(name), text_head_of(name), self._window)
         # When every row must be rewritten, read no more rows than one transaction writes.
         self._window = table.most if len(page.rows) >= table.most else _WINDOW
         found, left = dict(now.found), dict(now.left)
@@ -97,7 +97,7 @@ class Reencryption:
             await self._sealer.learn(value for row in page.rows for value in row.values)
             # In a thread: a payload may have 10 MiB.
             fresh = await asyncio.to_thread(self._resealed, table, page.rows, name, found, left)
-            await self._store.reseal_rows(table, fresh)
+            await self._store.reencryption.reseal_rows(table, fresh)
         count = sum(found.values()) - sum(now.found.values())
         ended = page.after is None
         return msgspec.structs.replace(

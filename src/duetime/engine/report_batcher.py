@@ -46,7 +46,7 @@ class Reports:
         while self._waiting:
             batch = self._next_batch()
             try:
-                answers = await self._store.complete_many([report[:3] for report in batch])
+                answers = await self._store.completions.complete_many([report[:3] for report in batch])
             except StoreRejected:
                 await self._send_one_by_one(batch)
             except Exception as error:
@@ -60,7 +60,7 @@ class Reports:
     async def _send_one_by_one(self, batch: Sequence[_Report]) -> None:
         for report in batch:
             try:
-                answer = await self._store.complete(report.worker_id, report.completions, report.closed)
+                answer = await self._store.completions.complete(report.worker_id, report.completions, report.closed)
             except Exception as error:
                 _fail(report, error)
             else:

@@ -48,7 +48,7 @@ class Scanner:
             scan = await self._fire()
             _log_set_aside(scan.set_aside)
             self._passed.add(scan.passed_by)
-            await self._store.unblock(self._batch)
+            await self._store.firing.unblock(self._batch)
         except StoreRejected as error:
             await self._narrow(error)
             return 0.0
@@ -73,7 +73,7 @@ class Scanner:
         if self._store.embedded:
             return await self._fire_slice()
         if self._limit < self._batch:
-            return await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
+            return await self._store.firing.fire_due(self._limit, self._plan, self._passed.waiting())
         batches = _Batches(self._store, self._limit, self._passed)
         async with asyncio.TaskGroup() as group:
             for _ in range(_MOST_BATCHES):
@@ -99,7 +99,7 @@ class Scanner:
         """Fire a batch. While other writers wait, the batch shrinks to fit a time slice, and firing takes at most half
         of the time: most cursors come into view early, but the other writers' work is due now."""
         began = monotonic()
-        scan = await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
+        scan = await self._store.firing.fire_due(self._limit, self._plan, self._passed.waiting())
         took = monotonic() - began
         self._pause = min(took, _SLICE) if scan.kept_waiting else 0.0
         if took > _SLICE and scan.kept_waiting:
@@ -115,7 +115,7 @@ class Scanner:
             return
         log.warning("the database refused a job's runs: %s", reason_of(error))
         refuse = _refuse(self._last, error.message)
-        scan = await self._store.fire_due(1, refuse, self._passed.waiting())
+        scan = await self._store.firing.fire_due(1, refuse, self._passed.waiting())
         _log_set_aside(scan.set_aside)
         self._passed.add(scan.passed_by)
 
@@ -152,7 +152,7 @@ class _Batches:
 
         async with self._room:
             try:
-                scan = await self._store.fire_due(self._limit, plan, self._passed.waiting())
+                scan = await self._store.firing.fire_due(self._limit, plan, self._passed.waiting())
             except Exception as error:  # raised when all batches are done
                 self.failed = self.failed or error
                 self.is_over = True

@@ -20,7 +20,7 @@ class Settler:
 
     async def tick(self) -> float:
         # Settling cancels runs, whose ends must be settled too.
-        return 0.0 if await self._store.settle(self._batch) else self._interval
+        return 0.0 if await self._store.graphs.settle(self._batch) else self._interval
 
 
 def settling(store: Store, *, interval: timedelta) -> Loop:

@@ -74,7 +74,9 @@ class SubmitBatcher:
         wait = KeyWait()
         while True:
             try:
-                return await asyncio.wait_for(asyncio.shield(self._store.submit(tenant_id, jobs)), ANSWER_TIMEOUT)
+                return await asyncio.wait_for(
+                    asyncio.shield(self._store.intake.submit(tenant_id, jobs)), ANSWER_TIMEOUT
+                )
             except KeyInFlight as error:
                 await wait.turn(error)
             except TimeoutError:
@@ -96,7 +98,7 @@ class SubmitBatcher:
             while parts:
                 part = parts.pop()
                 try:
-                    storing = self._store.submit(tenant_id, [waiting.job for waiting in part])
+                    storing = self._store.intake.submit(tenant_id, [waiting.job for waiting in part])
                     answers = await asyncio.wait_for(asyncio.shield(storing), ANSWER_TIMEOUT)
                 except Exception as error:
                     if len(part) > 1 and isinstance(error, ABOUT_ONE_JOB):

@@ -60,7 +60,7 @@ class Surveyor:
     async def tick(self) -> float:
         if self._tenants_read_at is None or monotonic() - self._tenants_read_at >= _TENANTS_EVERY:
             await self._read_tiers()
-        self._figures = await self._store.survey()
+        self._figures = await self._store.survey.survey()
         await self._read_oldest()
         await self._read_workers()
         self._read_at = monotonic()
@@ -86,7 +86,7 @@ class Surveyor:
         tiers: dict[int, str] = {}
         after = 0
         while True:
-            found = await self._store.tenants(after, _TENANTS_AT_ONCE)
+            found = await self._store.tenants.tenants(after, _TENANTS_AT_ONCE)
             tiers.update((tenant.id, tenant.tier) for tenant in found if tenant.tier != DEFAULT_TIER)
             if len(found) < _TENANTS_AT_ONCE:
                 break
@@ -96,14 +96,14 @@ class Surveyor:
 
     async def _read_oldest(self) -> None:
         await self._lanes.read()
-        paused = await self._store.paused_lanes()
-        look = await self._store.look([lane_id for lane_id in self._lanes.by_id if lane_id not in paused], 1)
+        paused = await self._store.claims.paused_lanes()
+        look = await self._store.claims.look([lane_id for lane_id in self._lanes.by_id if lane_id not in paused], 1)
         ages = ((look.now - sight.ready_at[0]).total_seconds() for sight in look.sights)
         self._oldest = max(0.0, max(ages, default=0.0))
 
     async def _read_workers(self) -> None:
         now = await self._store.now()
-        workers = [worker for worker in await self._store.workers() if worker.tenant_id != INTERNAL_TENANT]
+        workers = [worker for worker in await self._store.leases.workers() if worker.tenant_id != INTERNAL_TENANT]
         alive = [worker for worker in workers if worker.lease_until > now]
         self._workers = {(state, kind): 0.0 for state in ("alive", "silent") for kind in ("tasks", "targets")}
         for worker in workers:

@@ -54,7 +54,7 @@ class Watcher:
                 key.queue,
             )
         for tenant_id, run_ids in by_tenant.items():
-            await self._store.tell(EventKind.NO_WORKER, tenant_id, run_ids)
+            await self._store.events.tell(EventKind.NO_WORKER, tenant_id, run_ids)
         self._reported = set(waiting)
         return self._interval
 
@@ -62,11 +62,11 @@ class Watcher:
 async def unserved_lanes(store: Store, lanes: Mapping[int, Lane]) -> dict[int, UUID]:
     """The lanes with due runs that no worker serves, each with its first waiting run."""
     now = await store.now()
-    alive = [worker for worker in await store.workers() if worker.lease_until > now]
+    alive = [worker for worker in await store.leases.workers() if worker.lease_until > now]
     unserved = [lane.id for lane in lanes.values() if not _is_served(lane, alive)]
     if not unserved:
         return {}
-    look = await store.look(unserved, 1)
+    look = await store.claims.look(unserved, 1)
     return {sight.lane_id: sight.run_ids[0] for sight in look.sights if sight.ready_at[0] <= look.now - GRACE}
 
 

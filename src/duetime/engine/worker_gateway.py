@@ -55,7 +55,7 @@ class WorkerGateway:
         self._seen: dict[UUID, float] = {}
         self._claims: dict[UUID, int] = {}
         """The highest claim number of each worker: a claim that is not above it may have been answered before."""
-        reporter = Reporter(store.report_attempts, self._health, breakers)
+        reporter = Reporter(store.breakers.report_attempts, self._health, breakers)
         self.loops = (self._dealer.loop, Loop("worker gateway", self._drop_idle), reporter.loop)
 
     def hint(self, hint: Hint) -> None:
@@ -67,7 +67,7 @@ class WorkerGateway:
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
         assert worker.tenant_id is not None
-        lease_until = await self._store.register(worker, lease)
+        lease_until = await self._store.leases.register(worker, lease)
         known = Worker(
             worker.id,
             worker.name,
@@ -91,7 +91,7 @@ class WorkerGateway:
         of them is wrong: an id alone reveals and permits nothing."""
         known = self._workers.get(worker_id)
         if known is None:
-            known = await self._store.worker(worker_id)
+            known = await self._store.leases.worker(worker_id)
             if known.tenant_id == tenant_id:
                 self._cache(known)
         knows_token = known.token_hash is not None and compare_digest(known.token_hash, token_hash)
@@ -119,7 +119,7 @@ class WorkerGateway:
                     return before
                 waiting.unanswered = True  # the earlier claim may still be in progress
             self._claims[worker_id] = max(waiting.claim_no, self._claims.get(worker_id, 0))
-        elif asked := await self._store.cancellations(worker_id):
+        elif asked := await self._store.leases.cancellations(worker_id):
             return ClaimAnswer([], asked)
         chosen = frozenset(worker.tasks)
         if tasks is not None:
@@ -150,7 +150,9 @@ class WorkerGateway:
         completions = [self._counted(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
         unknown: list[UUID] = []
         if judged:
-            held = {run.run_id: run for run in await self._store.held_runs(worker_id, [item[0] for item in judged])}
+            held = {
+                run.run_id: run for run in await self._store.leases.held_runs(worker_id, [item[0] for item in judged])
+            }
             for run_id, fence, outcome, logs in judged:
                 run = held.get(run_id)
                 if run is None or run.fence != fence:
@@ -170,15 +172,15 @@ class WorkerGateway:
         return self._health.weigh(target, attempt, outcome, completion)
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        return await self._store.note(worker_id, notes)
+        return await self._store.completions.note(worker_id, notes)
 
     async def parents(self, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
         """The parents of a run that the worker holds, a page at a time."""
-        return await self._store.held_parents(worker_id, run_id, after)
+        return await self._store.graphs.held_parents(worker_id, run_id, after)
 
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
         """The runs that the store has under a worker's claims and that the worker does not hold."""
-        return await self._store.unaccounted(worker_id, claim_nos, run_ids)
+        return await self._store.leases.unaccounted(worker_id, claim_nos, run_ids)
 
     async def hand_back(
         self,
@@ -189,13 +191,13 @@ class WorkerGateway:
     ) -> int:
         """Release these runs, everything claimed under numbers whose answer was lost, and the runs that the worker does
         not hold although the store says so."""
-        released = await self._store.release(worker_id, claim_nos)
+        released = await self._store.claims.release(worker_id, claim_nos)
         if not_held:
-            released += await self._store.disown(worker_id, not_held)
-        return released + await self._store.hand_back(worker_id, runs)
+            released += await self._store.leases.disown(worker_id, not_held)
+        return released + await self._store.completions.hand_back(worker_id, runs)
 
     async def leave(self, worker_id: UUID) -> None:
-        await self._store.leave(worker_id)
+        await self._store.leases.leave(worker_id)
         self._drop_worker(worker_id)
         self._dealer.refuse_worker(worker_id)
 
@@ -207,7 +209,7 @@ class WorkerGateway:
 
     async def _earlier_claim(self, worker_id: UUID, claim_no: int) -> ClaimAnswer:
         """The runs of an earlier claim whose answer was lost."""
-        return ClaimAnswer(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
+        return ClaimAnswer(await self._dealer.begin(worker_id, await self._store.claims.claim(worker_id, claim_no, [])))
 
     def _cache(self, worker: Worker) -> None:
         self._workers[worker.id] = worker

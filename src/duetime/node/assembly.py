@@ -251,8 +251,8 @@ class Node:
     def _observer_loops(self, store: Store, observer: StoreObserver, watcher: Watcher) -> list[Loop]:
         """The loops that observe this node and its database, for metrics."""
         gauges, settings = self.meters.gauges, self._settings
-        gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
-        gauges["duetime_pool_connections"] = lambda: {(): float(store.connections()[1])}
+        gauges["duetime_pool_connections_used"] = lambda: {(): float(store.survey.connections()[0])}
+        gauges["duetime_pool_connections"] = lambda: {(): float(store.survey.connections()[1])}
         loops = []
         if self._with_loops:
             surveyor = Surveyor(store, self.meters, know_tiers=observer.know_tiers, unserved=lambda: watcher.unserved)

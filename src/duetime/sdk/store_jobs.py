@@ -55,7 +55,9 @@ class StoreJobs:
             )
         jobs = make_jobs([order], lambda: self._rules, max_payload=self.settings.max_payload)
         with traced(self._tracer, jobs) as (remembering,):
-            return Submitted(await self.store.submit_within(connection, DEFAULT_TENANT, remembering), None)
+            return Submitted(
+                await self.store.caller_transactions.submit_within(connection, DEFAULT_TENANT, remembering), None
+            )
 
     async def submit_graph(self, nodes: Mapping[str, Node], name: str | None, idempotency_key: str | None) -> Graph:
         now = await self.store.now() if needs_the_day([node.order for node in nodes.values()]) else None
@@ -68,7 +70,7 @@ class StoreJobs:
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
             wishes[node_name] = Wish(job, node.parents, node.rule)
         graph = make_graph(wishes, name=name, idempotency_key=idempotency_key)
-        return await self.store.submit_graph(DEFAULT_TENANT, graph)
+        return await self.store.graphs.submit_graph(DEFAULT_TENANT, graph)
 
     async def edit(self, job_id: UUID, changes: Mapping[str, Any], call: Call[Any] | None, version: int | None) -> Job:
         found = await self.job(job_id)
@@ -76,7 +78,7 @@ class StoreJobs:
         if call is not None:
             check_call(call, found.task)
             made = msgspec.structs.replace(made, args=call.encoded(self.settings.max_payload))
-        return await self.store.edit_job(DEFAULT_TENANT, job_id, made, version)
+        return await self.store.control.edit_job(DEFAULT_TENANT, job_id, made, version)
 
     async def look(self, job_id: UUID) -> Look:
         runs = await self.runs(job_id, 1)
@@ -91,29 +93,29 @@ class StoreJobs:
         return Look(runs[0] if runs[0].state.is_end else None, runs[0].state.name)
 
     async def job(self, job_id: UUID) -> Job:
-        return await self.store.job(DEFAULT_TENANT, job_id)
+        return await self.store.reads.job(DEFAULT_TENANT, job_id)
 
     async def run(self, run_id: UUID) -> Run:
-        return await self.store.run(DEFAULT_TENANT, run_id)
+        return await self.store.reads.run(DEFAULT_TENANT, run_id)
 
     async def runs(self, job_id: UUID, limit: int) -> list[Run]:
-        return await self.store.runs_of_job(DEFAULT_TENANT, job_id, limit)
+        return await self.store.reads.runs_of_job(DEFAULT_TENANT, job_id, limit)
 
     async def pause(self, job_id: UUID) -> Job:
-        return await self.store.pause_job(DEFAULT_TENANT, job_id)
+        return await self.store.control.pause_job(DEFAULT_TENANT, job_id)
 
     async def resume(self, job_id: UUID) -> Job:
-        return await self.store.resume_job(DEFAULT_TENANT, job_id)
+        return await self.store.control.resume_job(DEFAULT_TENANT, job_id)
 
     async def cancel(self, job_id: UUID) -> Job:
-        return await self.store.cancel_job(DEFAULT_TENANT, job_id)
+        return await self.store.control.cancel_job(DEFAULT_TENANT, job_id)
 
     async def cancel_run(self, run_id: UUID) -> Run:
-        return await self.store.cancel_run(DEFAULT_TENANT, run_id)
+        return await self.store.control.cancel_run(DEFAULT_TENANT, run_id)
 
     async def trigger(self, job_id: UUID, idempotency_key: str | None) -> Run:
         request = keyed_request(idempotency_key, "trigger", job_id)
-        return await self.store.trigger_job(DEFAULT_TENANT, job_id, os.urandom(8), request)
+        return await self.store.control.trigger_job(DEFAULT_TENANT, job_id, os.urandom(8), request)
 
     async def backfill(
         self, job_id: UUID, start: datetime, end: datetime, limit: int, rate: float, idempotency_key: str | None
@@ -121,11 +123,11 @@ class StoreJobs:
         fires = fires_between((await self.job(job_id)).schedule, start, end, limit)
         check_rate(rate)
         request = keyed_request(idempotency_key, "backfill", job_id, start, end, limit, rate)
-        return await self.store.backfill_job(DEFAULT_TENANT, job_id, fires, os.urandom(8), rate, request)
+        return await self.store.control.backfill_job(DEFAULT_TENANT, job_id, fires, os.urandom(8), rate, request)
 
     async def retry(self, run_id: UUID, idempotency_key: str | None) -> Run:
         request = keyed_request(idempotency_key, "retry", run_id)
-        return await self.store.retry_run(DEFAULT_TENANT, run_id, os.urandom(8), request)
+        return await self.store.replay.retry_run(DEFAULT_TENANT, run_id, os.urandom(8), request)
 
     async def preview(self, schedule: str, count: int, options: Mapping[str, Any]) -> Preview:
         given: dict[str, Any] = {"start": await self.store.now(), "calendars": await self.calendars(), **options}
@@ -137,25 +139,25 @@ class StoreJobs:
         return preview_of(schedule, zone, await self.store.now(), count)
 
     async def set_calendar(self, name: str, dates: Sequence[date]) -> Calendar:
-        return await self.store.set_calendar(DEFAULT_TENANT, name, dates)
+        return await self.store.calendars.set_calendar(DEFAULT_TENANT, name, dates)
 
     async def calendar(self, name: str) -> Calendar:
-        return await self.store.calendar(DEFAULT_TENANT, name)
+        return await self.store.calendars.calendar(DEFAULT_TENANT, name)
 
     async def calendars(self) -> list[Calendar]:
-        return await self.store.calendars(DEFAULT_TENANT)
+        return await self.store.calendars.calendars(DEFAULT_TENANT)
 
     async def delete_calendar(self, name: str) -> None:
-        await self.store.delete_calendar(DEFAULT_TENANT, name)
+        await self.store.calendars.delete_calendar(DEFAULT_TENANT, name)
 
     async def graph(self, graph_id: UUID) -> Graph:
-        return await self.store.graph(DEFAULT_TENANT, graph_id)
+        return await self.store.graphs.graph(DEFAULT_TENANT, graph_id)
 
     async def cancel_graph(self, graph_id: UUID) -> Graph:
-        return await self.store.cancel_graph(DEFAULT_TENANT, graph_id)
+        return await self.store.graphs.cancel_graph(DEFAULT_TENANT, graph_id)
 
     async def rerun_graph(self, graph_id: UUID) -> Graph:
-        return await self.store.rerun_graph(DEFAULT_TENANT, graph_id, os.urandom(8))
+        return await self.store.graphs.rerun_graph(DEFAULT_TENANT, graph_id, os.urandom(8))
 
     @cached_property
     def _rules(self) -> TargetRules:

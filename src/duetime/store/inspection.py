@@ -31,6 +31,6 @@ async def inspect(settings: Settings) -> Findings:
     try:
         version = await store.check_schema()
         apart = (await store.now() - SystemClock().now()).total_seconds()
-        return Findings(version, apart, len(await store.workers()))
+        return Findings(version, apart, len(await store.leases.workers()))
     finally:
         await store.close()

@@ -110,7 +110,7 @@ class TargetRunner:
     async def _pause(self, attempt: TargetAttempt) -> None:
         """Stop further fires; a one-off job has nothing to pause."""
         try:
-            await self._store.pause_job(attempt.tenant_id, attempt.claimed.job_id)
+            await self._store.control.pause_job(attempt.tenant_id, attempt.claimed.job_id)
         except (Conflict, NotFound):
             return
         except DuetimeError as error:

@@ -58,7 +58,7 @@ class Vault:
         """Store a secret, new or changed. Raises `NoEncryptionKey`."""
         await self._sealer.ready()
         sealed = self._sealer.seal(value.encode(), belongs_to=secret_owner(tenant_id, name))
-        changed_at = await self._store.put_secret(tenant_id, name, sealed, binding)
+        changed_at = await self._store.secrets.put_secret(tenant_id, name, sealed, binding)
         self._values.forget((tenant_id, name))
         return changed_at
 
@@ -79,7 +79,7 @@ class Vault:
 
     async def _read(self, tenant_id: int, name: str) -> tuple[str, SecretBinding]:
         async def fetch() -> tuple[str, SecretBinding]:
-            stored = await self._store.tenant_secret(tenant_id, name)
+            stored = await self._store.secrets.tenant_secret(tenant_id, name)
             await self._sealer.learn([stored.value])
             return self._sealer.open(stored.value, belongs_to=secret_owner(tenant_id, name)).decode(), stored.binding
 
@@ -90,10 +90,10 @@ class Vault:
         one, and `NoEncryptionKey`."""
 
         async def fetch() -> tuple[bytes, ...]:
-            found = await self._store.signing_secrets(tenant_id)
+            found = await self._store.secrets.signing_secrets(tenant_id)
             if not found:
                 await self._add(tenant_id, signatures.new_secret(), overlap=None)
-                found = await self._store.signing_secrets(tenant_id)
+                found = await self._store.secrets.signing_secrets(tenant_id)
             await self._sealer.learn(each.value for each in found)
             return self._opened(tenant_id, found[0]), *self._openable(tenant_id, found[1:])
 
@@ -110,7 +110,7 @@ class Vault:
         secret_id = new_id()
         await self._sealer.ready()
         sealed = self._sealer.seal(value, belongs_to=signing_owner(tenant_id, secret_id))
-        return await self._store.add_signing_secret(tenant_id, secret_id, sealed, overlap)
+        return await self._store.secrets.add_signing_secret(tenant_id, secret_id, sealed, overlap)
 
     def _openable(self, tenant_id: int, secrets: Sequence[SigningSecret]) -> Iterator[bytes]:
         """The older secrets that can be decrypted. One whose key is missing is skipped: it must not keep the newest

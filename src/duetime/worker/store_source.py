@@ -37,51 +37,51 @@ class StoreSource:
         return Claimer(self._store.claims, wants)
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
-        await self._store.register(worker, lease)
+        await self._store.leases.register(worker, lease)
         return worker.id
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
-        return await self._store.renew(worker_id, lease, open_claims, answered)
+        return await self._store.leases.renew(worker_id, lease, open_claims, answered)
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
-        return await self._store.cancellations(worker_id)
+        return await self._store.leases.cancellations(worker_id)
 
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
-        return await self._store.complete(worker_id, completions, closed_claims)
+        return await self._store.completions.complete(worker_id, completions, closed_claims)
 
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
     ) -> None:
-        await self._store.complete_within(connection, worker_id, run_id, fence, result, logs)
+        await self._store.caller_transactions.complete_within(connection, worker_id, run_id, fence, result, logs)
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
-        return await self._store.held_in_transactions(run_ids)
+        return await self._store.completions.held_in_transactions(run_ids)
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
-        return await self._store.release(worker_id, claim_nos)
+        return await self._store.claims.release(worker_id, claim_nos)
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
-        return await self._store.hand_back(worker_id, runs)
+        return await self._store.completions.hand_back(worker_id, runs)
 
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
-        return await self._store.unaccounted(worker_id, claim_nos, run_ids)
+        return await self._store.leases.unaccounted(worker_id, claim_nos, run_ids)
 
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
-        return await self._store.disown(worker_id, run_ids)
+        return await self._store.leases.disown(worker_id, run_ids)
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        return await self._store.note(worker_id, notes)
+        return await self._store.completions.note(worker_id, notes)
 
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
-        return await self._store.report_attempts(tallies, policy)
+        return await self._store.breakers.report_attempts(tallies, policy)
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
         found: list[Parent] = []
-        while page := await self._store.held_parents(worker_id, run_id, found[-1].job_id if found else None):
+        while page := await self._store.graphs.held_parents(worker_id, run_id, found[-1].job_id if found else None):
             found += page
         return found
 
     async def leave(self, worker_id: UUID) -> None:
-        await self._store.leave(worker_id)
+        await self._store.leases.leave(worker_id)

@@ -52,8 +52,8 @@ async def _claim(store: PostgresStore, worker: Hand) -> Sequence[Claimed]:
 
 async def _claim_many(store: PostgresStore, worker: Hand) -> Sequence[Claimed]:
     worker.claim_no += 1
-    lanes = [(lane.id, 100) for lane in await store.lanes()]
-    return (await store.claim_many([Seat(worker.id, worker.claim_no, 100)], lanes))[worker.id]
+    lanes = [(lane.id, 100) for lane in await store.claims.lanes()]
+    return (await store.claims.claim_many([Seat(worker.id, worker.claim_no, 100)], lanes))[worker.id]
 
 
 CLAIMS: dict[str, Way] = {"claim": _claim, "claim_many": _claim_many}
@@ -63,11 +63,11 @@ async def _limit(store: PostgresStore, kind: str) -> None:
     """A run under a limit of this kind that is known already, beside one that has none."""
     match kind:
         case "tenant":
-            await store.create_tenant(NewTenant("stranger"))
-            await store.update_tenant(STRANGER, TenantChange(limits=TenantLimits(running_runs=5)))
+            await store.tenants.create_tenant(NewTenant("stranger"))
+            await store.tenants.update_tenant(STRANGER, TenantChange(limits=TenantLimits(running_runs=5)))
             await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
         case "queue":
-            await store.limit_queue(TENANT, "slow", QueueLimits(running=5))
+            await store.queues.limit_queue(TENANT, "slow", QueueLimits(running=5))
             await submit(store, job(queue="slow"))
         case "key":
             await submit(store, job(options=keyed("k", 5)))
@@ -121,7 +121,7 @@ async def test_a_claim_does_not_wait_for_a_key_that_another_is_making(
 
 
 async def _complete_many(store: PostgresStore, worker: Hand, run: Claimed) -> None:
-    await store.complete_many([(worker.id, [succeeded(run)], []), (worker.id, [succeeded(run, b"1")], [])])
+    await store.completions.complete_many([(worker.id, [succeeded(run)], []), (worker.id, [succeeded(run, b"1")], [])])
 
 
 async def _finish(store: PostgresStore, worker: Hand, run: Claimed) -> None:
@@ -131,7 +131,7 @@ async def _finish(store: PostgresStore, worker: Hand, run: Claimed) -> None:
     def judge(lost: Sequence[Lost]) -> list[Completion]:
         return [Completion(item.run_id, item.fence, Verdict(Event.SUCCEED), AttemptState.SUCCEEDED) for item in lost]
 
-    assert await store.finish(run.run_id, run.fence, judge)
+    assert await store.completions.finish(run.run_id, run.fence, judge)
 
 
 WAYS = ["succeed", "result", "fail", "retry", "hand_back", "release", "reap", "renew", "cancel", "many", "finish"]
@@ -193,12 +193,12 @@ async def test_what_a_process_left_behind_is_found_by_the_scanners_of_others(
     run = await worker.claim_one()
     async with session.transaction():
         await session.fetch(HOLD_ALL)
-        await dying.complete(worker.id, [succeeded(run)])
+        await dying.completions.complete(worker.id, [succeeded(run)])
         await dying.close()
-        assert await other.unblock(100) == 0, "it does not wait either"
+        assert await other.firing.unblock(100) == 0, "it does not wait either"
     assert await worker.claim() == []
-    assert await eventually(lambda: other.unblock(100)) == 1
-    assert await other.unblock(100) == 0
+    assert await eventually(lambda: other.firing.unblock(100)) == 1
+    assert await other.firing.unblock(100) == 0
     assert len(await worker.claim()) == 1
 
 
@@ -208,7 +208,7 @@ async def test_what_is_parked_by_a_limit_that_is_gone_is_found(store: PostgresSt
     run = await worker.claim_one()
     execute(world.dsn, "delete from duetime.limits")
     await worker.succeed(run)
-    assert await eventually(lambda: store.unblock(100)) == 1
+    assert await eventually(lambda: store.firing.unblock(100)) == 1
     assert len(await worker.claim()) == 1
 
 
@@ -221,10 +221,10 @@ async def test_a_lane_is_given_back_for_each_slot_and_no_more(
     assert len(runs) == 3
     for number, run in enumerate(runs, 1):
         await worker.succeed(run)
-        assert await store.unblock(100) == 0
+        assert await store.firing.unblock(100) == 0
         assert query(world.dsn, IN_LANES) == [(number,)]
     time.advance(seconds=3)
-    assert await eventually(lambda: store.unblock(100)) == 3, (
+    assert await eventually(lambda: store.firing.unblock(100)) == 3, (
         "those may be of a task that no worker has: others may try"
     )
     assert len(await worker.claim()) == 3
@@ -243,19 +243,19 @@ async def test_a_users_transaction_holds_up_nobody_and_the_next_run_follows_its_
         run for run in runs if run.options is None
     ]
     async with session.transaction():
-        await store.complete_within(session, worker.id, run.run_id, run.fence, None, None)
+        await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, None, None)
         async with asyncio.timeout(AT_ONCE):
             assert (await worker.succeed(*rest)).refused == frozenset()
             assert len(await another.claim()) == 1, "the slot of the other run; that of this one is not free yet"
             await submit(other, job(), job(options=keyed("l")))
             assert len(await another.claim()) == 2
-            assert await other.unblock(100) == 0
+            assert await other.firing.unblock(100) == 0
             assert await another.claim() == []
     if reported:
         answer = await worker.retry(run)
         assert (answer.refused, answer.over) == ({run.run_id}, {run.run_id})
     else:
-        assert await eventually(lambda: other.unblock(100)) == 1
+        assert await eventually(lambda: other.firing.unblock(100)) == 1
     assert len(await another.claim()) == 1
 
 
@@ -267,9 +267,9 @@ async def test_a_users_transaction_that_is_rolled_back_gives_nothing_away(
     run = await worker.claim_one()
     transaction = session.transaction()
     await transaction.start()
-    await store.complete_within(session, worker.id, run.run_id, run.fence, None, None)
+    await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, None, None)
     await transaction.rollback()
-    assert await store.unblock(100) == 0
+    assert await store.firing.unblock(100) == 0
     assert await worker.claim() == []
     assert (await worker.succeed(run)).refused == frozenset()
     assert len(await worker.claim()) == 1
@@ -280,7 +280,7 @@ async def test_a_report_of_another_worker_frees_nothing(store: PostgresStore) ->
     worker, stranger = await hand(store, DAY), await hand(store, DAY)
     run = await worker.claim_one()
     for again in (succeeded(run), succeeded(run, b"1")):
-        answer = await store.complete(stranger.id, [again])
+        answer = await store.completions.complete(stranger.id, [again])
         assert (answer.refused, answer.over) == ({run.run_id}, frozenset())
     assert await stranger.claim() == []
 
@@ -288,27 +288,27 @@ async def test_a_report_of_another_worker_frees_nothing(store: PostgresStore) ->
 async def test_what_runs_in_a_users_transaction_locks_nothing_that_others_need(
     store: PostgresStore, other: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
 ) -> None:
-    await store.limit_queue(TENANT, "default", QueueLimits(running=50))
+    await store.queues.limit_queue(TENANT, "default", QueueLimits(running=50))
     await submit(store, *(job(options=keyed(key)) for key in "aabb"))
     worker, another = await hand(store, DAY), await hand(other, DAY)
     run, second = await worker.claim()
     async with session.transaction():
-        await store.complete_within(session, worker.id, run.run_id, run.fence, b"1", None)
-        await store.submit_within(session, TENANT, job(idempotency_key="mine", options=keyed("a")))
+        await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, b"1", None)
+        await store.caller_transactions.submit_within(session, TENANT, job(idempotency_key="mine", options=keyed("a")))
         async with asyncio.timeout(4 * AT_ONCE):
             await submit(other, job(), job(options=keyed("a")), job(idempotency_key="theirs", options=keyed("c")))
             assert len(await another.claim()) == 2
             await worker.succeed(second)
             assert len(await another.claim()) == 1
-            await store.limit_queue(TENANT, "default", QueueLimits(running=60))
-            await store.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=70)))
+            await store.queues.limit_queue(TENANT, "default", QueueLimits(running=60))
+            await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=70)))
             await fire(other)
-            await other.unblock(100)
-            await other.rules()
-            await other.renew_many([(worker.id, [1]), (another.id, [1, 2, 3])], DAY)
+            await other.firing.unblock(100)
+            await other.claims.rules()
+            await other.leases.renew_many([(worker.id, [1]), (another.id, [1, 2, 3])], DAY)
             time.advance(days=2)
             assert await reap(other) >= 3
-            await other.prune(365 * DAY, 365 * DAY)
+            await other.pruning.prune(365 * DAY, 365 * DAY)
             assert len(await (await hand(other, DAY)).claim()) >= 3
     assert (await fire(store)).fired == 1
 
@@ -318,7 +318,7 @@ async def test_a_claim_does_not_rewrite_a_limit_that_says_what_it_said(
 ) -> None:
     """Under a snapshot that is held open, each version of the row would be passed by at each claim."""
     worker = await hand(store, 9 * DAY)
-    await store.limit_queue(TENANT, "default", QueueLimits(running=50))
+    await store.queues.limit_queue(TENANT, "default", QueueLimits(running=50))
     version = "select ctid::text, xmin::text from duetime.limits order by kind"
 
     async def use(most: int = 2) -> list[tuple[object, ...]]:
@@ -335,10 +335,10 @@ async def test_a_claim_does_not_rewrite_a_limit_that_says_what_it_said(
     for _ in range(6):
         time.advance(minutes=25)
         await use()
-        await store.prune(30 * DAY, 30 * DAY)
+        await store.pruning.prune(30 * DAY, 30 * DAY)
         assert await world.rows_of("limits") == 2, "it is in use"
     time.advance(hours=2)
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     assert await world.rows_of("limits") == 1
 
 
@@ -396,7 +396,9 @@ async def test_no_limit_is_exceeded_and_all_runs_end_whoever_claims_and_complete
                     async with own.transaction():
                         inside = random.random() < 0.3
                         if inside:
-                            await node.complete_within(own, worker.id, run.run_id, run.fence, None, None)
+                            await node.caller_transactions.complete_within(
+                                own, worker.id, run.run_id, run.fence, None, None
+                            )
                         # What is over is not counted from here on; in the database it is a moment later.
                         running[keys[run.run_id]] -= 1
                     if random.random() < 0.7 or not inside:
@@ -404,7 +406,7 @@ async def test_no_limit_is_exceeded_and_all_runs_end_whoever_claims_and_complete
                         assert refused == ({run.run_id} if inside else frozenset())
                     left -= 1
                 if not runs:
-                    await node.unblock(100)
+                    await node.firing.unblock(100)
                     await asyncio.sleep(0.002)
         finally:
             await own.close()

@@ -40,11 +40,11 @@ def no_full_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def settle(store: PostgresStore, time: PostgresTime) -> None:
     """Let time go by, so that the mark is near to now."""
-    store.cursor_marks._full_look_at = monotonic() + 3600
+    store.context.cursor_marks._full_look_at = monotonic() + 3600
     for _ in range(3):
         time.advance(seconds=5)
         await fire(store)
-    assert store.cursor_marks[0] >= time.now - timedelta(seconds=7)
+    assert store.context.cursor_marks[0] >= time.now - timedelta(seconds=7)
 
 
 async def test_an_empty_scan_reads_nothing_of_what_was_fired_under_a_held_snapshot(
@@ -71,11 +71,11 @@ Write = Callable[[PostgresStore, PostgresTime, UUID], Awaitable[object]]
 
 
 async def put_earlier(store: PostgresStore, time: PostgresTime, job_id: UUID) -> None:
-    await store.edit_job(TENANT, job_id, Changes(schedule=Every(SOON, time.now)))
+    await store.control.edit_job(TENANT, job_id, Changes(schedule=Every(SOON, time.now)))
 
 
 async def move_once(store: PostgresStore, time: PostgresTime, job_id: UUID) -> None:
-    await store.edit_job(TENANT, job_id, Changes(schedule=Once(at=START)))
+    await store.control.edit_job(TENANT, job_id, Changes(schedule=Once(at=START)))
 
 
 async def test_a_job_that_is_due_soon_is_seen_at_once(store: PostgresStore, time: PostgresTime) -> None:
@@ -87,13 +87,13 @@ async def test_a_job_that_is_due_soon_is_seen_at_once(store: PostgresStore, time
 async def test_a_job_that_is_resumed_is_seen_at_once(store: PostgresStore, time: PostgresTime) -> None:
     paused = await submit(store, job(Every(MINUTE)))
     aside = await submit(store, job(Every(MINUTE), options=encode_options(Options(misfire=Misfire("all")))))
-    await store.pause_job(TENANT, paused.job_id)
+    await store.control.pause_job(TENANT, paused.job_id)
     time.advance(minutes=1)
     await fire(store, planned=lambda due, _: [SetAside(each.job_id, "unreadable") for each in due])
     time.advance(minutes=5)
     await settle(store, time)
     for submitted in (paused, aside):
-        await store.resume_job(TENANT, submitted.job_id)
+        await store.control.resume_job(TENANT, submitted.job_id)
         assert (await fire(store)).fired == 1
 
 
@@ -107,11 +107,11 @@ async def test_a_job_that_is_edited_is_seen_at_once(store: PostgresStore, time: 
 
 
 async def test_a_job_whose_calendar_gives_it_back_is_seen_at_once(store: PostgresStore, time: PostgresTime) -> None:
-    await store.set_calendar(TENANT, "feasts", (START.date(), date(2030, 1, 1)))
+    await store.calendars.set_calendar(TENANT, "feasts", (START.date(), date(2030, 1, 1)))
     await submit(store, job(Cron("* * * * *", exclude=make_exclusion(calendars=["feasts"]))))
     time.advance(seconds=35)
     await settle(store, time)
-    await store.set_calendar(TENANT, "feasts", ())
+    await store.calendars.set_calendar(TENANT, "feasts", ())
     assert (await fire(store)).fired == 1
 
 
@@ -119,11 +119,11 @@ async def test_a_cursor_that_another_zone_database_moves_is_seen_at_once(
     world: PostgresWorld, store: PostgresStore, time: PostgresTime
 ) -> None:
     submitted = await submit(store, job(Cron("* * * * *", "Europe/Berlin")))
-    await store.recompute_zones("one", 10)
+    await store.recompute.recompute_zones("one", 10)
     await world.misplace(submitted.job_id, START + timedelta(hours=1))
     time.advance(seconds=40)
     await settle(store, time)
-    await store.recompute_zones("two", 10)
+    await store.recompute.recompute_zones("two", 10)
     assert (await fire(store)).fired == 1
 
 
@@ -132,13 +132,13 @@ async def test_a_callers_transaction_that_commits_late_is_seen_at_once(
 ) -> None:
     await submit(store, job(Every(timedelta(hours=9))))
     async with session.transaction():
-        submitted = await store.submit_within(session, TENANT, job())
+        submitted = await store.caller_transactions.submit_within(session, TENANT, job())
         for _ in range(5):
             time.advance(minutes=1)
             assert (await fire(store)).fired == 0
-        assert store.cursor_marks[0] <= START
+        assert store.context.cursor_marks[0] <= START
     assert (await fire(store)).fired == 1
-    assert len(await store.runs_of_job(TENANT, submitted)) == 1
+    assert len(await store.reads.runs_of_job(TENANT, submitted)) == 1
 
 
 async def test_a_callers_transaction_counts_though_none_that_began_after_it_has_ended(
@@ -154,7 +154,7 @@ async def test_a_callers_transaction_counts_though_none_that_began_after_it_has_
     await moves_time.start()
     await another.execute("update public.standing_clock set moment = moment + interval '1 minute'")
     async with session.transaction():
-        await store.submit_within(session, TENANT, job())
+        await store.caller_transactions.submit_within(session, TENANT, job())
         await moves_time.commit()
         for _ in range(3):
             assert (await fire(store)).fired == 0
@@ -192,7 +192,7 @@ async def test_a_cursor_that_another_node_holds_is_not_passed(
         assert (await fire(store)).seen == 0
     await transaction.rollback()
     assert (await fire(store)).fired == 1
-    assert (await store.job(TENANT, submitted.job_id)).made == 1
+    assert (await store.reads.job(TENANT, submitted.job_id)).made == 1
 
 
 async def test_a_full_look_finds_what_was_written_below_the_mark(
@@ -204,8 +204,8 @@ async def test_a_full_look_finds_what_was_written_below_the_mark(
     past = "update duetime.cursors set scan_at = %s, next_fire_at = %s where job_id = %s"
     execute(world.dsn, past, START, START + MINUTE, submitted.job_id)
     assert (await fire(store)).seen == 0
-    store.cursor_marks._full_look_at = monotonic()
-    assert (await store.fire_due(1, lambda due, now: [])).seen == 1
-    assert store.cursor_marks[0] == START, "and goes back to it"
+    store.context.cursor_marks._full_look_at = monotonic()
+    assert (await store.firing.fire_due(1, lambda due, now: [])).seen == 1
+    assert store.context.cursor_marks[0] == START, "and goes back to it"
     assert (await fire(store)).fired == 1
-    assert store.cursor_marks[0] > BEGINNING
+    assert store.context.cursor_marks[0] > BEGINNING

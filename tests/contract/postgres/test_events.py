@@ -32,59 +32,59 @@ async def test_no_event_waits_for_a_transaction_that_told_nothing(
     """Such as a long import, also into another database of the server."""
     async with session.transaction():
         await session.execute("select pg_current_xact_id()")
-        mark = await store.keep_listening(HOUR)
-        await store.put_subscription(TENANT, HOOK)
+        mark = await store.events.keep_listening(HOUR)
+        await store.notifications.put_subscription(TENANT, HOOK)
         submitted = await submit(store, job())
-        assert told(await store.events(mark)) == [submitted.job_id]
-        begin = await store.take_notifying(new_id(), HOUR)
+        assert told(await store.events.events(mark)) == [submitted.job_id]
+        begin = await store.notifications.take_notifying(new_id(), HOUR)
         assert begin is not None
-        assert told(await store.events(begin)) == [submitted.job_id]
+        assert told(await store.events.events(begin)) == [submitted.job_id]
 
 
 async def test_no_event_waits_for_a_caller_who_keeps_a_transaction_open(
     store: PostgresStore, session: "Session[asyncpg.Record]", time: Time
 ) -> None:
     """What it told itself comes when it commits, after what was read meanwhile, however old it is by then."""
-    mark = await store.keep_listening(timedelta(days=9))
+    mark = await store.events.keep_listening(timedelta(days=9))
     worker = await hand(store, timedelta(days=9))
     first = await submit(store, job())
     run = await worker.claim_one()
-    before = await store.events(mark)
+    before = await store.events.events(mark)
     mark = before[-1].mark
     async with session.transaction():
-        await store.complete_within(session, worker.id, run.run_id, run.fence, None, None)
-        inside = await store.submit_within(session, TENANT, job())
+        await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, None, None)
+        inside = await store.caller_transactions.submit_within(session, TENANT, job())
         other = await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
-        (seen,) = await store.events(mark)
+        (seen,) = await store.events.events(mark)
         assert seen.ids == (other.job_id,)
         time.advance(days=2)
-        await store.prune(timedelta(days=30), timedelta(days=90))
-    await store.prune(timedelta(days=30), timedelta(days=90))
-    late = await store.events(seen.mark)
+        await store.pruning.prune(timedelta(days=30), timedelta(days=90))
+    await store.pruning.prune(timedelta(days=30), timedelta(days=90))
+    late = await store.events.events(seen.mark)
     assert [(event.kind, event.ids) for event in late] == [
         (EventKind.SUCCEEDED, (run.run_id,)),
         (EventKind.SUBMITTED, (inside,)),
     ]
     assert told(before) == [first.job_id, run.run_id]
-    assert await store.events(late[-1].mark) == []
+    assert await store.events.events(late[-1].mark) == []
 
 
 async def test_what_was_rolled_back_is_not_told(store: PostgresStore, session: "Session[asyncpg.Record]") -> None:
-    mark = await store.keep_listening(HOUR)
+    mark = await store.events.keep_listening(HOUR)
     transaction = session.transaction()
     await transaction.start()
     await session.execute(TELL, TENANT, new_id())
     submitted = await submit(store, job())
     await transaction.rollback()
-    assert told(await store.events(mark)) == [submitted.job_id]
+    assert told(await store.events.events(mark)) == [submitted.job_id]
     await submit(store, job())
-    assert len(await store.events(mark)) == 2
+    assert len(await store.events.events(mark)) == 2
 
 
 async def test_all_readers_read_everything_once_and_in_one_order(store: PostgresStore, world: PostgresWorld) -> None:
     """While transactions of all lengths commit and roll back, in no order."""
     random = Random(11)
-    mark = await store.keep_listening(HOUR)
+    mark = await store.events.keep_listening(HOUR)
     committed: list[UUID] = []
     writing = True
 
@@ -106,7 +106,7 @@ async def test_all_readers_read_everything_once_and_in_one_order(store: Postgres
         found: list[Event] = []
         while True:
             is_last = not writing
-            page = await reader.events(found[-1].mark if found else mark, random.randint(1, 20))
+            page = await reader.events.events(found[-1].mark if found else mark, random.randint(1, 20))
             found += page
             if is_last and not page:
                 return found
@@ -135,12 +135,12 @@ async def test_a_place_that_was_rewound_is_not_given_again(
     store: PostgresStore, world: PostgresWorld, time: Time
 ) -> None:
     """After a failover that lost the last events, a stream goes on: what is new comes after its mark."""
-    mark = await store.keep_listening(HOUR)
+    mark = await store.events.keep_listening(HOUR)
     await submit(store, job())
-    (lost,) = await store.events(mark)
+    (lost,) = await store.events.events(mark)
     async with store.database.connection() as connection:
         await connection.execute("update duetime.event_places set last = $1", int(mark))
         await connection.execute("delete from duetime.events")
     time.advance(seconds=1)
     submitted = await submit(store, job())
-    assert told(await store.events(lost.mark)) == [submitted.job_id]
+    assert told(await store.events.events(lost.mark)) == [submitted.job_id]

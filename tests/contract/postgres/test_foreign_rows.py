@@ -96,7 +96,7 @@ async def test_what_a_guest_gives_is_checked(
     with pytest.raises(asyncpg.PostgresError, match=f"^{field}: ") as caught:
         await _submit(session, **{field: value})
     assert caught.value.sqlstate == "DT400"
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 @pytest.mark.parametrize("field", ["args", "options"])
@@ -106,7 +106,7 @@ async def test_what_is_no_json_is_refused(
 ) -> None:
     with pytest.raises(asyncpg.DataError):
         await _submit(session, **{field: body})
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 async def test_a_key_that_no_database_can_keep_is_refused(
@@ -114,7 +114,7 @@ async def test_a_key_that_no_database_can_keep_is_refused(
 ) -> None:
     with pytest.raises(asyncpg.DataError):
         await _submit(session, options=b'{"concurrency_key":"\\u0000"}')
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 async def test_limits_that_can_be_kept_to_are_taken(store: PostgresStore, session: "Session[asyncpg.Record]") -> None:
@@ -124,7 +124,7 @@ async def test_limits_that_can_be_kept_to_are_taken(store: PostgresStore, sessio
         b'{"rate_key":"m","rate":"1/7d","breaker_key":"mail.example"}',
     ):
         await _submit(session, options=options)
-    assert (await store.counts()).jobs == 3
+    assert (await store.reads.counts()).jobs == 3
 
 
 async def test_times_that_no_scanner_could_read_are_refused(
@@ -136,14 +136,14 @@ async def test_times_that_no_scanner_could_read_are_refused(
                 f"select duetime.submit_job($1, 1, 'greet', 'default', 1::smallint, '{moment}', null, '{{}}', null, 1)",
                 new_id(),
             )
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 async def test_a_refusal_names_the_field_to_whoever_submits_in_python(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
     with pytest.raises(InvalidInput, match="no such tenant") as caught:
-        await store.submit_within(session, 77, job())
+        await store.caller_transactions.submit_within(session, 77, job())
     assert caught.value.field == "tenant_id"
 
 
@@ -152,9 +152,9 @@ async def test_arguments_that_shall_be_encrypted_are_not_stored_as_they_are(
 ) -> None:
     await session.execute("update duetime.tenants set encrypt_args = true where id = $1", TENANT)
     with pytest.raises(InvalidInput, match="arguments of this tenant are encrypted") as caught:
-        await store.submit_within(session, TENANT, job())
+        await store.caller_transactions.submit_within(session, TENANT, job())
     assert caught.value.field == "connection"
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 async def test_a_good_submission_is_read_back_and_runs(
@@ -164,8 +164,8 @@ async def test_a_good_submission_is_read_back_and_runs(
     body = b'{"text": "with a \\u0000 and an \xc3\xa4"}'
     soon = await _submit(session, args=body, options=b'{"tags":["a"]}', timeout_ms=1000)
     later = await _submit(session, delay=timedelta(hours=2))
-    assert (await store.job(TENANT, soon)).schedule == Once(at=time.now)
-    assert (await store.job(TENANT, later)).next_run == time.now + timedelta(hours=2)
+    assert (await store.reads.job(TENANT, soon)).schedule == Once(at=time.now)
+    assert (await store.reads.job(TENANT, later)).next_run == time.now + timedelta(hours=2)
     assert (await fire(store)).fired == 1
     claimed = await worker.claim_one()
     assert (claimed.job_id, claimed.args, claimed.timeout_ms) == (soon, body, 1000)
@@ -235,8 +235,8 @@ async def test_options_that_cannot_be_read_hurt_only_their_own_run(
     worker = await hand(store)
     run = await worker.claim_one()
     time.advance(seconds=31)
-    assert await store.reap(10, judge, GRACE) == 1
-    assert (await store.run(TENANT, run.run_id)).state is RunState.FAILED
+    assert await store.reaping.reap(10, judge, GRACE) == 1
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.FAILED
 
 
 async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_was_refused(
@@ -247,7 +247,7 @@ async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_wa
     execute(world.dsn, _WRITE, bad, _LONG, 1, encode_schedule(Once()), False, None)
     execute(world.dsn, _WRITE_CURSOR, bad, time.now, time.now)
     healthy: list[UUID] = []
-    fire_due = store.fire_due
+    fire_due = store.firing.fire_due
 
     async def with_another_before(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         if "refuse" in plan.__qualname__ and not healthy:
@@ -261,6 +261,6 @@ async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_wa
     for _ in range(10):
         await scanner.tick()
     (healthy_id,) = healthy
-    found = await store.job(TENANT, healthy_id)
+    found = await store.reads.job(TENANT, healthy_id)
     assert (found.state, found.problem, found.made > 0) == (JobState.ACTIVE, None, True)
-    assert (await store.job(TENANT, bad)).state is JobState.PAUSED
+    assert (await store.reads.job(TENANT, bad)).state is JobState.PAUSED

@@ -101,20 +101,20 @@ async def test_an_end_that_another_node_hands_on_is_passed_over(
     await worker.succeed(*runs.values())
     async with session.transaction():
         await session.execute("delete from duetime.ended where job_id = $1", parents[0].job_id)
-        assert await store.settle(10) == 1
+        assert await store.graphs.settle(10) == 1
         assert [run.job_id for run in await worker.claim()] == [children[1].job_id]
-        assert await store.settle(10) == 0
+        assert await store.graphs.settle(10) == 0
 
 
 async def test_a_graph_runs_again_after_its_ends_that_another_node_hands_on(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
-    made = await store.submit_graph(TENANT, graph(*DIAMOND))
-    await store.cancel_graph(TENANT, made.item.id)
+    made = await store.graphs.submit_graph(TENANT, graph(*DIAMOND))
+    await store.graphs.cancel_graph(TENANT, made.item.id)
     transaction = session.transaction()
     await transaction.start()
     await session.execute("delete from duetime.ended")
-    again = asyncio.create_task(store.rerun_graph(TENANT, made.item.id, b"n"))
+    again = asyncio.create_task(store.graphs.rerun_graph(TENANT, made.item.id, b"n"))
     await somebody_waits(session)
     await transaction.rollback()
     assert states(await again) == {"a": "PENDING", "b": "BLOCKED", "c": "BLOCKED", "d": "BLOCKED"}
@@ -125,7 +125,7 @@ async def test_a_graph_that_runs_is_refused_however_many_ends_there_are(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
     """While its nodes end one after the other, there would be no end of handing on."""
-    made = await store.submit_graph(TENANT, graph(("a", ""), ("b", ""), ("c", "a")))
+    made = await store.graphs.submit_graph(TENANT, graph(("a", ""), ("b", ""), ("c", "a")))
     worker = await hand(store)
     first, _ = sorted(await worker.claim(), key=lambda run: run.job_id)
     await worker.fail(first)
@@ -133,4 +133,4 @@ async def test_a_graph_that_runs_is_refused_however_many_ends_there_are(
         assert await session.fetch("select 1 from duetime.ended for update")
         async with asyncio.timeout(5):
             with pytest.raises(Conflict, match="'b' is RUNNING"):
-                await store.rerun_graph(TENANT, made.item.id, b"n")
+                await store.graphs.rerun_graph(TENANT, made.item.id, b"n")

@@ -27,11 +27,11 @@ async def test_a_lane_stays_awake_until_every_transaction_has_ended_that_may_use
     """Another process asked whether the lane holds before it was marked, and has not committed its run."""
     worker = await hand(store, DAY)
     await submit(store, job())
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     await worker.succeed(await worker.claim_one())
     run_id = new_id()
     async with session.transaction():
-        assert await session.fetchval(SQL["unusable_lanes"], *store.lane_book.stamped([lane.id])) == []
+        assert await session.fetchval(SQL["unusable_lanes"], *store.context.lane_book.stamped([lane.id])) == []
         assert await rest(store, time) == 0
         await session.execute(INSERT, run_id, new_id(), TENANT, lane.id)
         assert await rest(store, time) == 0
@@ -44,11 +44,11 @@ async def test_a_statement_that_asks_after_the_mark_does_not_use_the_lane(
 ) -> None:
     worker = await hand(store, DAY)
     await submit(store, job())
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     await worker.succeed(await worker.claim_one())
     time.advance(seconds=11)
-    await store.tidy_lanes()
-    assert await session.fetchval(SQL["unusable_lanes"], *store.lane_book.stamped([lane.id])) == [lane.id]
+    await store.claims.tidy_lanes()
+    assert await session.fetchval(SQL["unusable_lanes"], *store.context.lane_book.stamped([lane.id])) == [lane.id]
     assert await awake(store) == ["default"], "it is looked at until it is asleep"
     await submit(store, job())  # takes the mark back
     assert await rest(store, time) == 0
@@ -60,7 +60,7 @@ async def test_a_mark_is_taken_back_within_a_transaction_too(store: PostgresStor
     await submit(store, job(Every(DAY)))
     time.advance(days=1)
     for _ in range(2):
-        await store.tidy_lanes()
+        await store.claims.tidy_lanes()
     await fire(store)
     await rest(store, time)
     assert await worker.claim_one()
@@ -91,7 +91,7 @@ async def test_runs_are_stored_in_lanes_of_their_own_after_a_rewind(
 ) -> None:
     """On the connections that were open before: a pooler keeps them while the database behind it is replaced."""
     await submit(store, job(queue="lost"))
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     rewind(world, lane.id, queue, tenant_id)
     answer = await submit(store, job(queue="lost", idempotency_key=None if plain else "k"))
     [found] = query(
@@ -146,17 +146,17 @@ async def test_no_claim_hands_a_run_to_the_tenant_of_another(
     """Whatever has put the run there: one of the lane's own tenant is claimed, the other is not."""
     keyed = encode_options(Options(concurrency_key="k", concurrency=9))
     await submit(store, job(), job(options=keyed))
-    for lane in await store.lanes():
+    for lane in await store.claims.lanes():
         await session.execute(INSERT, new_id(), new_id(), STRANGER, lane.id)
-    plain, limited = (lane.id for lane in await store.lanes())
+    plain, limited = (lane.id for lane in await store.claims.lanes())
     bound = WorkerInfo(new_id(), "w", ("greet",), (), 10, TENANT)
     for info in (bound, WorkerInfo(new_id(), "w", ("greet",), (), 10)):
-        await store.register(info, LEASE)
+        await store.leases.register(info, LEASE)
         for number, lane in enumerate((plain, limited), start=1):
-            claimed = await store.claim(info.id, number, [(lane, 10)])
-            await store.release(info.id, [number])
-            dealt = (await store.claim_many([Seat(info.id, 10 + number, 10)], [(lane, 10)]))[info.id]
-            await store.release(info.id, [10 + number])
+            claimed = await store.claims.claim(info.id, number, [(lane, 10)])
+            await store.claims.release(info.id, [number])
+            dealt = (await store.claims.claim_many([Seat(info.id, 10 + number, 10)], [(lane, 10)]))[info.id]
+            await store.claims.release(info.id, [10 + number])
             ids = [run.run_id for run in (*claimed, *dealt)]
             tenants = await session.fetch("select distinct tenant_id from duetime.runs where id = any($1)", ids)
             assert [row[0] for row in tenants] == [TENANT]
@@ -166,25 +166,25 @@ async def test_no_claim_hands_a_run_to_the_tenant_of_another(
 async def test_jobs_in_a_callers_transaction_are_refused_one_lane_too_many(
     store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
 ) -> None:
-    store.lanes_per_tenant = 3
+    store.context.lanes_per_tenant = 3
     await submit(store, job())
     for queue in ("default", "a", "a", "b"):
         async with session.transaction():
-            await store.submit_within(session, TENANT, job(queue=queue))
+            await store.caller_transactions.submit_within(session, TENANT, job(queue=queue))
     with pytest.raises(QuotaExceeded, match="3 lanes within a day") as refused:
-        await store.submit_within(session, TENANT, job(queue="c"))
+        await store.caller_transactions.submit_within(session, TENANT, job(queue="c"))
     assert refused.value.remedy is not None and "lanes_per_tenant" in refused.value.remedy
     await fire(store)
-    await store.tidy_lanes()
+    await store.claims.tidy_lanes()
     assert sorted(await awake(store)) == ["a", "b", "default"]
     with pytest.raises(QuotaExceeded):
-        await store.submit_within(session, TENANT, job(queue="c"))
+        await store.caller_transactions.submit_within(session, TENANT, job(queue="c"))
     time.advance(days=2)
     worker = await hand(store, DAY)
     await worker.succeed(*await worker.claim())
     await rest(store, time)
     time.advance(days=2)
-    await store.submit_within(session, TENANT, job(queue="c"))
+    await store.caller_transactions.submit_within(session, TENANT, job(queue="c"))
 
 
 async def test_lanes_that_are_asleep_are_not_looked_at(
@@ -196,7 +196,7 @@ async def test_lanes_that_are_asleep_are_not_looked_at(
         " select 1, 'q' || g, 1, 'greet' from generate_series(1, 20000) g"
     )
     assert await awake(store) == ["default"]
-    assert [lane.key.queue for lane in (await store.lane_changes(NO_TURN)).awake] == ["default"]
+    assert [lane.key.queue for lane in (await store.claims.lane_changes(NO_TURN)).awake] == ["default"]
 
 
 async def test_a_lane_that_wakes_uses_up_no_ids(store: PostgresStore, time: PostgresTime) -> None:
@@ -207,5 +207,5 @@ async def test_a_lane_that_wakes_uses_up_no_ids(store: PostgresStore, time: Post
         await worker.succeed(await worker.claim_one())
         assert await rest(store, time) == 1
     await submit(store, job(), job(queue="mail"))
-    first, second = (lane.id for lane in await store.lanes())
+    first, second = (lane.id for lane in await store.claims.lanes())
     assert second == first + 1

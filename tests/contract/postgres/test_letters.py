@@ -18,12 +18,12 @@ TARGET = "duetime.http/away.example.com"
 
 
 async def letters_in(store: PostgresStore) -> int:
-    return (await store.queue(TENANT, QUEUE)).depth.medium
+    return (await store.queues.queue(TENANT, QUEUE)).depth.medium
 
 
 async def test_about_a_run(store: PostgresStore) -> None:
     letters = Outbox(store)
-    await store.put_subscription(TENANT, HOOK)
+    await store.notifications.put_subscription(TENANT, HOOK)
     notifier = Notifier(store, letters)
     await notifier.tick()
     await submit(store, job())
@@ -42,9 +42,11 @@ async def test_about_a_run(store: PostgresStore) -> None:
 
 async def test_about_a_breaker(store: PostgresStore) -> None:
     letters = Outbox(store)
-    await store.put_subscription(TENANT, HOOK)
-    await store.report_attempts([Tally(TENANT, TARGET, tried=30, failed=30)], BreakerPolicy(pause=timedelta(minutes=1)))
-    (breaker,) = await store.breakers(TENANT)
+    await store.notifications.put_subscription(TENANT, HOOK)
+    await store.breakers.report_attempts(
+        [Tally(TENANT, TARGET, tried=30, failed=30)], BreakerPolicy(pause=timedelta(minutes=1))
+    )
+    (breaker,) = await store.breakers.breakers(TENANT)
     message = Message(Topic.BREAKER_OPENED, breaker.since, "", {})
     same = letters.write(TENANT, HOOK, message, f"{TARGET}/{breaker.since.isoformat()}")
     telling = OpenBreakers(store, letters)

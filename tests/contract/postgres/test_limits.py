@@ -21,8 +21,8 @@ Session = asyncpg.Connection
 _WAITING = "select count(*) from pg_locks where not granted"
 
 WAYS: dict[str, Callable[[PostgresStore], Awaitable[object]]] = {
-    "queue": lambda store: store.limit_queue(TENANT, "default", QueueLimits(running=5)),
-    "tenant": lambda store: store.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=5))),
+    "queue": lambda store: store.queues.limit_queue(TENANT, "default", QueueLimits(running=5)),
+    "tenant": lambda store: store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=5))),
 }
 
 
@@ -31,7 +31,7 @@ async def test_a_clock_that_is_put_back_does_not_make_a_limit_new_for_ever(
 ) -> None:
     """While it is new, each claim looks at all that runs, for what nodes have claimed that had not heard of it."""
     worker = await hand(store, DAY)
-    await store.limit_queue(TENANT, "default", QueueLimits(running=5))
+    await store.queues.limit_queue(TENANT, "default", QueueLimits(running=5))
     time.advance(hours=-1)
     for seconds in (0, 3):
         time.advance(seconds=seconds)
@@ -87,7 +87,7 @@ async def test_breakers_do_not_wait_for_each_other(
     store: PostgresStore, world: PostgresWorld, session: "Session[asyncpg.Record]", time: PostgresTime
 ) -> None:
     for target in ("count", "greet"):
-        await store.report_attempts([Tally(TENANT, target, 20, 20, 0)], BreakerPolicy())
+        await store.breakers.report_attempts([Tally(TENANT, target, 20, 20, 0)], BreakerPolicy())
     time.advance(seconds=6)
 
     async def is_probed() -> bool:
@@ -95,7 +95,7 @@ async def test_breakers_do_not_wait_for_each_other(
 
     async with session.transaction():
         await session.execute("select 1 from duetime.limits where name = 'greet' for update")
-        tending = asyncio.create_task(store.tend_breakers())
+        tending = asyncio.create_task(store.breakers.tend_breakers())
         await eventually(is_probed, what="the one whose limit nobody holds")
     assert await asyncio.wait_for(tending, 10) == 2
 

@@ -37,9 +37,13 @@ WAYS: dict[str, Callable[[Hand, list[Claimed]], Awaitable[object]]] = {
     "end": lambda worker, runs: worker.complete(*(failed(run) for run in runs)),
     "retry": lambda worker, runs: worker.complete(*(retried(run) for run in runs)),
     "end one, retry the other": lambda worker, runs: worker.complete(succeeded(runs[0]), retried(runs[1])),
-    "hand back": lambda worker, runs: worker.store.hand_back(worker.id, [(run.run_id, run.fence) for run in runs]),
-    "note": lambda worker, runs: worker.store.note(worker.id, [RunNote(run.run_id, run.fence, 0.5) for run in runs]),
-    "cancel a job": lambda worker, runs: worker.store.cancel_job(TENANT, runs[0].job_id),
+    "hand back": lambda worker, runs: worker.store.completions.hand_back(
+        worker.id, [(run.run_id, run.fence) for run in runs]
+    ),
+    "note": lambda worker, runs: worker.store.completions.note(
+        worker.id, [RunNote(run.run_id, run.fence, 0.5) for run in runs]
+    ),
+    "cancel a job": lambda worker, runs: worker.store.control.cancel_job(TENANT, runs[0].job_id),
 }
 
 
@@ -55,7 +59,7 @@ async def test_runs_are_locked_in_the_order_of_their_ids(
     worker = await hand(store, DAY)
     answer = await submit(store, job(Every(DAY)))
     for nonce in (b"1", b"2"):
-        await store.trigger_job(TENANT, answer.job_id, nonce)
+        await store.control.trigger_job(TENANT, answer.job_id, nonce)
     first, second = sorted(await worker.claim(), key=lambda run: run.run_id)
     time.advance(minutes=5)
     async with session.transaction():
@@ -76,7 +80,7 @@ async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
     worker = await hand(store, DAY)
     answer = await submit(store, job(Every(DAY)))
     for nonce in (b"1", b"2"):
-        await store.trigger_job(TENANT, answer.job_id, nonce)
+        await store.control.trigger_job(TENANT, answer.job_id, nonce)
     first, second = sorted(await worker.claim(), key=lambda run: run.run_id)
     before = await _deadlocks(another)
     # Whoever waits looks for a deadlock once, after this time: the cancellation, when there is one, and nobody else.
@@ -86,13 +90,13 @@ async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
     try:
         async with session.transaction():
             await session.execute(_HOLD, second.run_id)
-            cancelling = asyncio.create_task(cancelling_store.cancel_job(TENANT, answer.job_id))
+            cancelling = asyncio.create_task(cancelling_store.control.cancel_job(TENANT, answer.job_id))
             await eventually(lambda: another.fetchval(_WAITING))
             await session.execute(_HOLD, first.run_id)  # against the order: now each waits for the other
         assert (await asyncio.wait_for(cancelling, 30)).state is JobState.CANCELLED
     finally:
         await cancelling_store.close()
-    assert set(await store.cancellations(worker.id)) == {first.run_id, second.run_id}
+    assert set(await store.leases.cancellations(worker.id)) == {first.run_id, second.run_id}
     await eventually(lambda: _more_deadlocks(another, before), what="there was a deadlock")
 
 
@@ -109,15 +113,15 @@ async def test_a_scan_does_not_wait_for_a_run_that_somebody_holds(
     time.advance(minutes=1)
     async with session.transaction():
         run = runs[held.job_id]
-        await store.complete_within(session, worker.id, run.run_id, run.fence, None, None)
+        await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, None, None)
         async with asyncio.timeout(5):
             scan = await fire(store)
             assert (scan.fired, scan.seen) == (1, 1)
-            assert await store.cancellations(worker.id) == (runs[other.job_id].run_id,)
+            assert await store.leases.cancellations(worker.id) == (runs[other.job_id].run_id,)
             assert (await fire(store)).fired == 0
     scan = await fire(store)
     assert (scan.fired, scan.seen) == (1, 1)
-    newest, oldest = await store.runs_of_job(TENANT, held.job_id)
+    newest, oldest = await store.reads.runs_of_job(TENANT, held.job_id)
     assert (newest.state, oldest.state) == (RunState.PENDING, RunState.SUCCEEDED)
 
 
@@ -131,11 +135,11 @@ async def test_a_heartbeat_does_not_wait_for_a_run_that_somebody_holds(
     async with session.transaction():
         await session.execute(_HOLD, held.run_id)
         async with asyncio.timeout(5):
-            assert (await store.renew(worker.id, LEASE, [])).freed == 1
-            assert await store.disown(worker.id, [held.run_id]) == 0
-            assert await store.held_in_transactions([held.run_id, free.run_id]) == {held.run_id}
-    assert await store.held_in_transactions([held.run_id, free.run_id]) == frozenset()
-    assert (await store.renew(worker.id, LEASE, [])).freed == 1, "its claim is still there"
+            assert (await store.leases.renew(worker.id, LEASE, [])).freed == 1
+            assert await store.leases.disown(worker.id, [held.run_id]) == 0
+            assert await store.completions.held_in_transactions([held.run_id, free.run_id]) == {held.run_id}
+    assert await store.completions.held_in_transactions([held.run_id, free.run_id]) == frozenset()
+    assert (await store.leases.renew(worker.id, LEASE, [])).freed == 1, "its claim is still there"
     assert {run.run_id for run in await worker.claim()} == {held.run_id, free.run_id}
 
 
@@ -148,7 +152,7 @@ async def test_a_cancellation_that_meets_a_retry_is_not_lost(
     run = await worker.claim_one()
     async with session.transaction():
         await apply(session, worker.id, [retried(run)])
-        cancelling = asyncio.create_task(store.cancel_run(TENANT, run.run_id))
+        cancelling = asyncio.create_task(store.control.cancel_run(TENANT, run.run_id))
         await eventually(lambda: another.fetchval(_WAITING))
     assert (await asyncio.wait_for(cancelling, 10)).state is RunState.CANCELLED
     assert await worker.claim() == []

@@ -30,10 +30,10 @@ async def another(world: PostgresWorld) -> AsyncIterator["Session[asyncpg.Record
 
 async def settle(store: PostgresStore, time: PostgresTime) -> None:
     """Let time go by, so that everything up to now is proven to be visible."""
-    lanes = [lane.id for lane in await store.lanes()]
+    lanes = [lane.id for lane in await store.claims.lanes()]
     for _ in range(3):
         time.advance(seconds=5)
-        await store.look(lanes, 1)
+        await store.claims.look(lanes, 1)
 
 
 async def test_a_submission_that_changes_nothing_holds_no_run(
@@ -47,7 +47,7 @@ async def test_a_submission_that_changes_nothing_holds_no_run(
     async with session.transaction():
         await session.execute(SQL["lock_cursor"], other.job_id)
         batch = [job(key="same"), job(Every(DAY), key="other", args=b"[2]")]
-        submitting = asyncio.create_task(store.submit(TENANT, batch))
+        submitting = asyncio.create_task(store.intake.submit(TENANT, batch))
         await eventually(lambda: another.fetchval(_WAITING))
         assert waiting.run_id in [run.run_id for run in await worker.claim()]
     same, _ = await submitting
@@ -61,18 +61,18 @@ async def test_a_run_that_an_edit_held_and_left_is_not_hidden(
     worker = await hand(store, DAY)
     edited = await submit(store, job(Every(DAY), key="edited"))
     other = await submit(store, job(Every(DAY), key="other"))
-    manual = await store.trigger_job(TENANT, edited.job_id, b"1")
+    manual = await store.control.trigger_job(TENANT, edited.job_id, b"1")
     await settle(store, time)
     async with session.transaction():
         await session.execute(SQL["lock_cursor"], other.job_id)
         batch = [job(Every(DAY), key="edited", args=b"[2]"), job(Every(DAY), key="other", args=b"[2]")]
-        submitting = asyncio.create_task(store.submit(TENANT, batch))
+        submitting = asyncio.create_task(store.intake.submit(TENANT, batch))
         await eventually(lambda: another.fetchval(_WAITING))
         passing = await submit(store, job())
         assert [run.run_id for run in await worker.claim()] == [passing.run_id]
         assert manual.ready_at is not None
-        (lane,) = await store.lanes()
-        assert store.marks[lane.id] > manual.ready_at
+        (lane,) = await store.claims.lanes()
+        assert store.context.marks[lane.id] > manual.ready_at
     await submitting
     assert [run.run_id for run in await worker.claim()] == [manual.id]
 
@@ -82,13 +82,13 @@ async def test_a_clock_that_steps_back_hides_no_run(store: PostgresStore, time: 
     await submit(store, job())
     await worker.claim()
     await settle(store, time)
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     time.advance(seconds=-60)
     submitted = await submit(store, job())
     assert submitted.next_run is not None
-    assert submitted.next_run < store.marks[lane.id]
+    assert submitted.next_run < store.context.marks[lane.id]
     time.advance(seconds=1)
-    (sight,) = (await store.look([lane.id], 10)).sights or (await store.look([lane.id], 10)).sights
+    (sight,) = (await store.claims.look([lane.id], 10)).sights or (await store.claims.look([lane.id], 10)).sights
     assert sight.run_ids == (submitted.run_id,)
     assert [run.run_id for run in await worker.claim()] == [submitted.run_id]
 
@@ -98,12 +98,12 @@ async def test_what_a_look_notes_is_above_every_transaction_that_runs(
 ) -> None:
     """Also above the newest, where none has ended since it began: it may have stored a run long ago."""
     await submit(store, job())
-    (lane,) = await store.lanes()
-    await store.hints.close()  # what it sends would end after the transaction began
+    (lane,) = await store.claims.lanes()
+    await store.context.hints.close()  # what it sends would end after the transaction began
     async with session.transaction():
         number = int(await session.fetchval("select pg_current_xact_id()::text"))
-        await store.look([lane.id], 1)
-        assert store.marks._notes[-1][1] > number
+        await store.claims.look([lane.id], 1)
+        assert store.context.marks._notes[-1][1] > number
 
 
 def test_a_full_look_is_made_in_time_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ async def test_runs_that_are_on_trial_already_are_not_held_by_those_who_put_othe
     await (await hand(store)).claim_one()
     time.advance(seconds=LEASE.total_seconds() + 1)
     await reap(store)
-    extra = await store.trigger_job(TENANT, submitted.job_id, b"1")
+    extra = await store.control.trigger_job(TENANT, submitted.job_id, b"1")
     await settle(store, time)
     worker = await hand(store, DAY)
     async with session.transaction():
@@ -162,9 +162,9 @@ async def test_runs_for_which_a_worker_was_gone_are_not_hidden(store: PostgresSt
     """A server claims for two remote workers; the lease of one of them is over."""
     gone, worker, third = await hand(store), await hand(store, DAY), await hand(store, DAY)
     await submit(store, *(job() for _ in range(10)))
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     time.advance(seconds=LEASE.total_seconds() + 1)
     await settle(store, time)
-    dealt = await store.claim_many([Seat(gone.id, 1, 5), Seat(worker.id, 1, 5)], [(lane.id, 10)])
+    dealt = await store.claims.claim_many([Seat(gone.id, 1, 5), Seat(worker.id, 1, 5)], [(lane.id, 10)])
     assert [len(runs) for runs in dealt.values()] == [0, 5]
     assert len(await third.claim()) == 5

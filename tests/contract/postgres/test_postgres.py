@@ -48,7 +48,7 @@ async def test_a_key_that_another_transaction_holds_is_refused_without_waiting(
 ) -> None:
     item = job(idempotency_key="order-7")
     async with session.transaction():
-        await store.submit_within(session, TENANT, item)
+        await store.caller_transactions.submit_within(session, TENANT, item)
         async with asyncio.timeout(5):
             with pytest.raises(KeyInFlight):
                 await submit(store, job(), job(idempotency_key="order-7"))
@@ -62,10 +62,10 @@ async def test_a_key_of_a_transaction_that_was_rolled_back_is_free(
 ) -> None:
     with pytest.raises(RuntimeError):
         async with session.transaction():
-            await store.submit_within(session, TENANT, job(idempotency_key="order-7"))
+            await store.caller_transactions.submit_within(session, TENANT, job(idempotency_key="order-7"))
             raise RuntimeError
     assert (await submit(store, job(idempotency_key="order-7"))).created
-    assert (await store.counts()).jobs == 0
+    assert (await store.reads.counts()).jobs == 0
 
 
 async def test_a_job_of_a_guest_commits_with_its_transaction(
@@ -73,12 +73,17 @@ async def test_a_job_of_a_guest_commits_with_its_transaction(
 ) -> None:
     worker = await hand(store)
     async with session.transaction():
-        job_id = await store.submit_within(session, TENANT, job(args=b'{"n": 1}', idempotency_key="i"))
-        assert await store.submit_within(session, TENANT, job(args=b'{"n": 1}', idempotency_key="i")) == job_id
+        job_id = await store.caller_transactions.submit_within(
+            session, TENANT, job(args=b'{"n": 1}', idempotency_key="i")
+        )
+        assert (
+            await store.caller_transactions.submit_within(session, TENANT, job(args=b'{"n": 1}', idempotency_key="i"))
+            == job_id
+        )
         assert (await fire(store)).fired == 0
     with pytest.raises(KeyReused):
         async with session.transaction():
-            await store.submit_within(session, TENANT, job(args=b'{"n": 2}', idempotency_key="i"))
+            await store.caller_transactions.submit_within(session, TENANT, job(args=b'{"n": 2}', idempotency_key="i"))
     assert (await fire(store)).fired == 1
     claimed = await worker.claim_one()
     assert (claimed.job_id, claimed.args, claimed.due_at) == (job_id, b'{"n": 1}', time.now)
@@ -92,24 +97,24 @@ async def test_a_guest_completes_its_run_in_its_own_transaction(
     run = await worker.claim_one()
     with pytest.raises(RuntimeError):
         async with session.transaction():
-            await store.complete_within(session, worker.id, run.run_id, run.fence, b"1", None)
+            await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, b"1", None)
             raise RuntimeError
-    assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.RUNNING
     async with session.transaction():
-        await store.complete_within(session, worker.id, run.run_id, run.fence, b"1", None)
-    found = await store.run(TENANT, run.run_id)
+        await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, b"1", None)
+    found = await store.reads.run(TENANT, run.run_id)
     assert (found.state, found.result) == (RunState.SUCCEEDED, b"1")
     with pytest.raises(LeaseLost):
-        await store.complete_within(session, worker.id, run.run_id, run.fence, None, None)
+        await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, None, None)
 
 
 async def test_guests_are_one_offs_on_connections_that_we_know(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
     with pytest.raises(InvalidInput, match="one-off"):
-        await store.submit_within(session, TENANT, job(Every(DAY)))
+        await store.caller_transactions.submit_within(session, TENANT, job(Every(DAY)))
     with pytest.raises(InvalidInput, match="not a connection"):
-        await store.submit_within(object(), TENANT, job())
+        await store.caller_transactions.submit_within(object(), TENANT, job())
 
 
 async def test_lanes_wake_in_the_order_of_their_turns(store: PostgresStore, session: "Session[asyncpg.Record]") -> None:
@@ -121,10 +126,10 @@ async def test_lanes_wake_in_the_order_of_their_turns(store: PostgresStore, sess
     async with asyncio.timeout(10):
         while not await session.fetchval("select 1 from pg_locks where locktype = 'advisory' and not granted"):
             pass
-    assert await store.lanes() == []
+    assert await store.claims.lanes() == []
     await transaction.commit()
     await second
-    lanes = await store.lanes()
+    lanes = await store.claims.lanes()
     assert [lane.key.queue for lane in lanes] == ["first", "second"]
 
 
@@ -137,7 +142,7 @@ async def test_every_connection_of_the_pool_may_need_a_new_lane_at_once(world: P
     for number, worker in enumerate(workers):
         await submit(small, job(queue=f"q{number}"))
         await worker.claim_one()
-        await small.leave(worker.id)
+        await small.leases.leave(worker.id)
     async with asyncio.timeout(8):
         assert sum(await asyncio.gather(*(reap(small, 1) for _ in range(4)))) == 4
     await small.close()
@@ -148,8 +153,8 @@ async def test_claims_change_no_index(store: PostgresStore, world: PostgresWorld
     worker = await hand(store)
     await submit(store, *(job(timeout_ms=60_000) for _ in range(300)))
     async with store.database.transaction() as connection:
-        (lane,) = await store.lanes()
-        await connection.fetch(SQL["claim"], [lane.id], [300], [store.marks[lane.id]], worker.id, 1)
+        (lane,) = await store.claims.lanes()
+        await connection.fetch(SQL["claim"], [lane.id], [300], [store.context.marks[lane.id]], worker.id, 1)
         updated, hot = await connection.fetchrow(
             "select pg_stat_get_xact_tuples_updated(c), pg_stat_get_xact_tuples_hot_updated(c)"
             " from (select 'duetime.runs'::regclass::oid as c) runs"
@@ -159,14 +164,14 @@ async def test_claims_change_no_index(store: PostgresStore, world: PostgresWorld
 
 async def test_the_head_of_a_lane_is_found_by_its_index(store: PostgresStore) -> None:
     await submit(store, *(job(queue=f"q{number % 40}") for number in range(2000)))
-    lanes = await store.lanes()
+    lanes = await store.claims.lanes()
     async with store.database.connection() as connection:
         await connection.execute("analyze duetime.runs")
         plan = await connection.fetch(
             "explain select ctid from duetime.runs where lane_id = $1 and ready_at >= $2 and ready_at <= duetime.now()"
             " and worker_id is null order by ready_at, id limit 10 for update skip locked",
             lanes[0].id,
-            store.marks[lanes[0].id],
+            store.context.marks[lanes[0].id],
         )
     text = "\n".join(row[0] for row in plan)
     assert "runs_ready" in text
@@ -193,25 +198,25 @@ async def test_old_code_runs_on_a_schema_that_bears_it(store: PostgresStore, wor
 
 
 async def test_room_is_kept_a_week_ahead(store: PostgresStore, world: PostgresWorld, time: PostgresTime) -> None:
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     names = _partitions(world)
     for offset in range(-1, 8):
         assert f"history_{time.now + offset * DAY:%Y%m%d}" in names
     time.advance(days=3)
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     assert f"history_{time.now + 7 * DAY:%Y%m%d}" in _partitions(world)
 
 
 async def test_a_day_that_is_over_goes_whole_with_its_retention(
     store: PostgresStore, world: PostgresWorld, time: PostgresTime
 ) -> None:
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     day = f"history_{time.now:%Y%m%d}"
     time.advance(days=2)
-    await store.prune(2 * DAY, 30 * DAY)
+    await store.pruning.prune(2 * DAY, 30 * DAY)
     assert day in _partitions(world)
     time.advance(days=1)
-    assert await store.prune(2 * DAY, 30 * DAY) >= 1
+    assert await store.pruning.prune(2 * DAY, 30 * DAY) >= 1
     assert day not in _partitions(world)
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
 
@@ -235,13 +240,13 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     await worker.succeed(await worker.claim_one())
     day = f"history_{time.now:%Y%m%d}"
     time.advance(days=5)
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     transaction = session.transaction(isolation="repeatable_read")
     await transaction.start()
     assert await session.fetchval("select count(*) from duetime.history") == 1
     # The first round starts to detach, the second tries to finish that.
     for _ in range(2):
-        pruning = asyncio.create_task(store.prune(DAY, 30 * DAY))
+        pruning = asyncio.create_task(store.pruning.prune(DAY, 30 * DAY))
         [(waiting,)] = await eventually(lambda: query(world.dsn, _DETACHING))
         await submit(store, job())
         await asyncio.wait_for(worker.succeed(await worker.claim_one()), 20)
@@ -251,7 +256,7 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(False,)]
     assert await session.fetchval("select count(*) from duetime.history") == 1
     await transaction.rollback()
-    assert await store.prune(DAY, 30 * DAY) >= 1
+    assert await store.pruning.prune(DAY, 30 * DAY) >= 1
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
 
 
@@ -262,9 +267,9 @@ async def test_what_is_given_up_is_over_before_another_has_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions, "_PATIENCE", 0.2)
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     time.advance(days=5)
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     async with session.transaction(isolation="repeatable_read"):
         await session.fetchval("select count(*) from duetime.history")
         assert await partitions.drop_older(store.database, time.now - DAY, time.now) == 0
@@ -277,25 +282,25 @@ async def test_a_day_that_somebody_detached_is_kept_as_long_as_any_other(
     store: PostgresStore, world: PostgresWorld, time: PostgresTime
 ) -> None:
     """An operator set a day aside, to archive it: it is not the pruner's half-finished work."""
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     day = f"history_{time.now:%Y%m%d}"
     time.advance(days=5)
     execute(world.dsn, f"alter table duetime.history detach partition duetime.{day}")
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(False,)]
     assert day not in _partitions(world)
     time.advance(days=26)
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
 
 
 async def test_two_nodes_may_prune_at_once(world: PostgresWorld, store: PostgresStore, time: PostgresTime) -> None:
     other = world.another()
     await other.open()
-    await store.prune(30 * DAY, 30 * DAY)
+    await store.pruning.prune(30 * DAY, 30 * DAY)
     time.advance(days=6)
     for _ in range(2):
-        await asyncio.gather(*(place.prune(DAY, 30 * DAY) for place in (store, other, store, other)))
+        await asyncio.gather(*(place.pruning.prune(DAY, 30 * DAY) for place in (store, other, store, other)))
     assert f"history_{time.now - 3 * DAY:%Y%m%d}" not in _partitions(world)
     await other.close()
 
@@ -310,7 +315,7 @@ async def test_completions_without_room_ask_to_be_tried_again(store: PostgresSto
         await worker.succeed(run)
     with pytest.raises(StoreUnavailable, match="history"):
         await worker.complete(retried(run))
-    await store.prune(400 * DAY, 400 * DAY)
+    await store.pruning.prune(400 * DAY, 400 * DAY)
     assert (await worker.succeed(run)).refused == frozenset()
 
 
@@ -322,21 +327,21 @@ async def test_a_full_look_finds_what_a_rolled_back_claim_left_below_the_mark(
 ) -> None:
     worker, other = await hand(store, DAY), await hand(store, DAY)
     submitted = await submit(store, job())
-    (lane,) = await store.lanes()
+    (lane,) = await store.claims.lanes()
     for _ in range(3):
         time.advance(seconds=5)
-        await store.look([lane.id], 1)
+        await store.claims.look([lane.id], 1)
     transaction = session.transaction()
     await transaction.start()
-    assert await session.fetch(SQL["claim"], [lane.id], [10], [store.marks[lane.id]], other.id, 1)
+    assert await session.fetch(SQL["claim"], [lane.id], [10], [store.context.marks[lane.id]], other.id, 1)
     await submit(store, job())
     assert len(await worker.claim()) == 1
     assert submitted.next_run is not None
-    assert store.marks[lane.id] > submitted.next_run
+    assert store.context.marks[lane.id] > submitted.next_run
     await transaction.rollback()
     assert await worker.claim() == []
-    monkeypatch.setattr(store.marks, "_full_look_at", 0.0)
-    (sight,) = (await store.look([lane.id], 10)).sights
+    monkeypatch.setattr(store.context.marks, "_full_look_at", 0.0)
+    (sight,) = (await store.claims.look([lane.id], 10)).sights
     assert sight.run_ids == (submitted.run_id,)
     assert [run.run_id for run in await worker.claim()] == [submitted.run_id]
 
@@ -359,7 +364,7 @@ async def test_a_database_that_does_not_exist_is_named(postgres: Server) -> None
 async def test_connections_that_are_cut_are_replaced(store: PostgresStore, world: PostgresWorld) -> None:
     await submit(store, job())
     query(world.dsn, CUT)
-    assert (await when_back(store.counts)).runs == 1
+    assert (await when_back(store.reads.counts)).runs == 1
 
 
 async def when_back(ask: Callable[[], Awaitable[T]]) -> T:
@@ -379,7 +384,7 @@ async def test_a_pooled_proxy_finds_no_session_state(world: PostgresWorld) -> No
         run = await worker.claim_one()
         await worker.retry(run)
         await worker.succeed(await worker.claim_one(), result=b"1")
-        assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+        assert (await store.reads.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
         assert query(world.dsn, "select count(*) from pg_locks where locktype = 'advisory'") == [(0,)]
     finally:
         await store.close()
@@ -397,7 +402,7 @@ def _partitions(world: PostgresWorld) -> list[str]:
 async def test_a_subscription_that_is_put_while_the_last_one_is_deleted(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
-    await store.put_subscription(TENANT, HOOK)
+    await store.notifications.put_subscription(TENANT, HOOK)
     async with session.transaction():
         for name, given in (
             ("lock_notifying", ()),
@@ -405,15 +410,15 @@ async def test_a_subscription_that_is_put_while_the_last_one_is_deleted(
             ("listen_no_more", (DAY,)),
         ):
             await session.execute(SQL[name], *given)
-        putting = asyncio.create_task(store.put_subscription(TENANT, HOOK))
+        putting = asyncio.create_task(store.notifications.put_subscription(TENANT, HOOK))
         await asyncio.sleep(0.1)
     await putting
-    assert await store.take_notifying(new_id(), DAY) is not None
+    assert await store.notifications.take_notifying(new_id(), DAY) is not None
 
 
 async def test_who_was_restored_into_another_cluster_is_told_again(store: PostgresStore, world: PostgresWorld) -> None:
     """Its transactions are counted anew: what is told of would be in the past for ever."""
-    await store.put_subscription(TENANT, HOOK)
+    await store.notifications.put_subscription(TENANT, HOOK)
     execute(world.dsn, "update duetime.event_places set seen = '1000000000000:1000000000000:'")
     worker = await hand(store)
     await submit(store, job())
@@ -421,7 +426,7 @@ async def test_who_was_restored_into_another_cluster_is_told_again(store: Postgr
     notifier = Notifier(store, Outbox(store))
     await notifier.tick()
     await notifier.tick()
-    assert (await store.queue(TENANT, QUEUE)).depth.medium == 1
+    assert (await store.queues.queue(TENANT, QUEUE)).depth.medium == 1
 
 
 async def test_a_transaction_that_the_database_ended_for_another_is_made_again(store: PostgresStore) -> None:
@@ -434,4 +439,4 @@ async def test_a_transaction_that_the_database_ended_for_another_is_made_again(s
             raise asyncpg.DeadlockDetectedError("deadlock detected")
         return tries
 
-    assert await store.transactions.of(TENANT).run(work) == 3
+    assert await store.context.transactions.of(TENANT).run(work) == 3

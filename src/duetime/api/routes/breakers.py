@@ -14,13 +14,13 @@ routes = Routes("Breakers")
 @routes.get("/v1/breakers", Action.READ, answer=BreakerList)
 async def list_breakers(call: Call) -> BreakerList:
     """List the breakers of targets: those that are open, and those that were tried within 30 seconds."""
-    return BreakerList(tuple(_view(each) for each in await call.service.store.breakers(call.tenant_id)))
+    return BreakerList(tuple(_view(each) for each in await call.service.store.breakers.breakers(call.tenant_id)))
 
 
 @routes.post("/v1/breakers/reset", Action.STEER_QUEUES, body=BreakerReset, answer=BreakerView)
 async def reset_breaker(call: Call) -> BreakerView:
     """Close a breaker at once, and reset its counts."""
-    breaker = await call.service.store.reset_breaker(call.tenant_id, call.body.target)
+    breaker = await call.service.store.breakers.reset_breaker(call.tenant_id, call.body.target)
     await call.act("breakers.reset", breaker.target)
     return _view(breaker)
 

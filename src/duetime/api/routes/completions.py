@@ -64,8 +64,8 @@ async def complete_run(call: Call) -> CompletionAnswer:
     def judge(found: Sequence[Lost]) -> list[Completion]:
         return [_completion(run, request, result) for run in found]
 
-    finished = await service.store.finish(attempt.run_id, attempt.fence, judge)
-    run = await service.store.run(attempt.tenant_id, attempt.run_id)
+    finished = await service.store.completions.finish(attempt.run_id, attempt.fence, judge)
+    run = await service.store.reads.run(attempt.tenant_id, attempt.run_id)
     if not finished and not _said_before(run, attempt, request):
         raise Conflict("the attempt has ended", remedy="read the run: it has ended, or has a new attempt")
     return CompletionAnswer(show("run", run.id), run.state.name)
@@ -74,11 +74,11 @@ async def complete_run(call: Call) -> CompletionAnswer:
 async def _redactor(call: Call, attempt: Completable) -> Redactor:
     """A redactor for the secrets that were sent to the receiver."""
     service = call.service
-    run = await service.store.run(attempt.tenant_id, attempt.run_id)
+    run = await service.store.reads.run(attempt.tenant_id, attempt.run_id)
     try:
         named = {name for _, name in named_secrets(decode_target(run.args))}
     except msgspec.DecodeError:  # its arguments cannot be decrypted here, or newer code has stored them
-        named = {each.name for each in await service.store.tenant_secrets(attempt.tenant_id)}
+        named = {each.name for each in await service.store.secrets.tenant_secrets(attempt.tenant_id)}
     return Redactor([*await service.vault.shown_to_receivers(attempt.tenant_id, named), call.path["token"]])
 
 

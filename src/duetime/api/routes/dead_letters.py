@@ -36,14 +36,14 @@ async def list_dead_letters(call: Call) -> DeadLetterPage:
     """List dead letters, newest first by their due time."""
     wanted = _filter(call.query)
     before = await call.page_start()
-    page = await call.service.store.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
+    page = await call.service.store.lists.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
     return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await call.next_cursor(page.next))
 
 
 @routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups)
 async def group_dead_letters(call: Call) -> DeadLetterGroups:
     """Group dead letters by their error, the largest groups first."""
-    return dead_groups_view(await call.service.store.group_dead_letters(call.tenant_id, call.query.limit))
+    return dead_groups_view(await call.service.store.lists.group_dead_letters(call.tenant_id, call.query.limit))
 
 
 @routes.post(
@@ -58,7 +58,7 @@ async def replay_dead_letters(call: Call) -> Reply:
     """Replay the dead letters that match, oldest first, each once."""
     request = call.body
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
-    found = await call.service.store.replay_dead_letters(
+    found = await call.service.store.replay.replay_dead_letters(
         call.tenant_id,
         _filter(request),
         os.urandom(8),
@@ -76,7 +76,7 @@ async def replay_dead_letters(call: Call) -> Reply:
 async def discard_dead_letters(call: Call) -> Discarded:
     """Discard the dead letters that match, oldest first."""
     request = call.body
-    count = await call.service.store.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
+    count = await call.service.store.replay.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
     await call.act("dead_letters.discard", _about(request), f"{count} dead letters")
     return Discarded(count)
 

@@ -44,7 +44,7 @@ async def _view(call: Call, progress: Progress | None) -> EncryptionView:
     others = sealer.names - {key}
     over = progress is not None and progress.done and progress.key == key
     progress = progress or Progress(key or "")
-    wrapping = {each.wrapped_by for each in await call.service.store.data_keys()}
+    wrapping = {each.wrapped_by for each in await call.service.store.secrets.data_keys()}
     return EncryptionView(
         key,
         tuple(sorted(others)),

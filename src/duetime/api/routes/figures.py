@@ -51,10 +51,10 @@ async def get_stats(call: Call) -> Stats:
 async def _stats(call: Call, window: timedelta) -> Stats:
     store, tenant_id = call.service.store, call.tenant_id
     step = window / STEPS
-    recent: Recent = await store.recent(tenant_id, window, step)
-    standing: Standing = await store.standing(tenant_id)
-    queues: list[Queue] = await store.queues(tenant_id)
-    alive = [worker for worker in await store.workers(tenant_id) if worker.lease_until > recent.until]
+    recent: Recent = await store.figures.recent(tenant_id, window, step)
+    standing: Standing = await store.figures.standing(tenant_id)
+    queues: list[Queue] = await store.queues.queues(tenant_id)
+    alive = [worker for worker in await store.leases.workers(tenant_id) if worker.lease_until > recent.until]
     tasks = {task for worker in alive for task in worker.tasks}
     paused = {queue.name for queue in queues if queue.paused}
     depths = [queue.depth for queue in queues]
@@ -115,7 +115,7 @@ def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> in
 
 async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fires:
     service, tenant_id = call.service, call.tenant_id
-    ahead = await service.store.ahead(tenant_id, start, step, steps)
+    ahead = await service.store.figures.ahead(tenant_id, start, step, steps)
     found = await service.computing.run(tenant_id, forecast, ahead, start, step, steps)
     return Fires(
         start=start,
@@ -142,7 +142,7 @@ async def list_recent_runs(call: Call) -> RecentRuns:
         raise InvalidInput(
             "contains a text that is not the id of a job", field="job_ids", remedy=error.remedy
         ) from None
-    found = await call.service.store.recent_runs(call.tenant_id, ids, call.query.count)
+    found = await call.service.store.figures.recent_runs(call.tenant_id, ids, call.query.count)
     return RecentRuns(
         tuple(RecentRunsOfJob(show("job", job_id), tuple(map(_recent, runs))) for job_id, runs in found.items())
     )

@@ -41,7 +41,7 @@ async def create_graph(call: Call) -> Reply:
     told = await service.limits.submit(tenant, call.who, len(request.nodes))
     graph = await _make(call, request)
     await service.tasks.check_all(call.tenant_id, dict.fromkeys(node.job.lane.task for node in graph.nodes))
-    found = await service.store.submit_graph(call.tenant_id, graph)
+    found = await service.store.graphs.submit_graph(call.tenant_id, graph)
     # Also for a repeated request: the first one may have ended before this was recorded.
     await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
     if not found.created:
@@ -52,21 +52,21 @@ async def create_graph(call: Call) -> Reply:
 @routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage)
 async def list_graphs(call: Call) -> GraphPage:
     """List graphs, newest first, without their nodes."""
-    page = await call.service.store.list_graphs(call.tenant_id, await call.page_start(), call.query.page_size)
+    page = await call.service.store.graphs.list_graphs(call.tenant_id, await call.page_start(), call.query.page_size)
     return GraphPage(tuple(graph_summary(item) for item in page.items), await call.next_cursor(page.next))
 
 
 @routes.get("/v1/graphs/{graph_id}", Action.READ, answer=GraphView)
 async def get_graph(call: Call) -> GraphView:
     """Read a graph: its nodes with their states and durations, and their dependencies."""
-    return await graph_view(await call.service.store.graph(call.tenant_id, call.identity("gra", "graph_id")))
+    return await graph_view(await call.service.store.graphs.graph(call.tenant_id, call.identity("gra", "graph_id")))
 
 
 @routes.post("/v1/graphs/{graph_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView)
 async def cancel_graph(call: Call) -> GraphView:
     """Cancel a graph: waiting nodes end, running nodes are asked to stop."""
     graph_id = call.identity("gra", "graph_id")
-    graph = await call.service.store.cancel_graph(call.tenant_id, graph_id)
+    graph = await call.service.store.graphs.cancel_graph(call.tenant_id, graph_id)
     await call.act("graphs.cancel", show("gra", graph_id))
     return await graph_view(graph)
 
@@ -77,7 +77,7 @@ async def cancel_graph(call: Call) -> GraphView:
 async def rerun_graph(call: Call) -> GraphView:
     """Run a graph again from its failed nodes: those that did not succeed, and all nodes that depend on them."""
     graph_id = call.identity("gra", "graph_id")
-    graph = await call.service.store.rerun_graph(call.tenant_id, graph_id, os.urandom(8))
+    graph = await call.service.store.graphs.rerun_graph(call.tenant_id, graph_id, os.urandom(8))
     await call.act("graphs.rerun", show("gra", graph_id))
     return await graph_view(graph)
 
@@ -87,7 +87,7 @@ async def list_parents(call: Call) -> ParentPage:
     """List the parents of a run, with their results."""
     size = call.query.page_size
     after = await call.page_start()
-    found = await call.service.store.parents(call.tenant_id, call.identity("run"), after, size)
+    found = await call.service.store.graphs.parents(call.tenant_id, call.identity("run"), after, size)
     following = found[-1].job_id if len(found) == size else None
     return ParentPage(tuple(parent_view(item) for item in found), await call.next_cursor(following))
 

@@ -48,8 +48,8 @@ async def _write(store: Store) -> None:
     """Write some bytes and remove them. On a full disk, and when it is read-only, a database still answers queries."""
     payload_id = new_id()
     try:
-        await store.put_payload(INTERNAL_TENANT, payload_id, os.urandom(_PROBE))
-        await store.drop_payload(INTERNAL_TENANT, payload_id)
+        await store.payloads.put_payload(INTERNAL_TENANT, payload_id, os.urandom(_PROBE))
+        await store.payloads.drop_payload(INTERNAL_TENANT, payload_id)
     except StoreError as error:
         log.warning("not ready: the database is not writable: %s", reason_of(error))
         raise Problem(

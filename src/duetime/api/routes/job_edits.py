@@ -36,14 +36,14 @@ async def change_job(call: Call) -> Reply:
     """Edit a job: its schedule, arguments or options. Omitted fields do not change."""
     store, job_id = call.service.store, call.identity("job")
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
-    found = await store.job(call.tenant_id, job_id)
+    found = await store.reads.job(call.tenant_id, job_id)
     what = await _what(call, found, given)
     now = None if TIMES.isdisjoint(given) else await store.now()
     changes = msgspec.structs.replace(edit(found, given, now=now, decoded=True), **what)
-    job = await store.edit_job(call.tenant_id, job_id, changes, _version(call))
+    job = await store.control.edit_job(call.tenant_id, job_id, changes, _version(call))
     changed = sorted({*given, *what.keys() - {"task"}})
     await call.act("jobs.change", show("job", job_id), ", ".join(changed) or None)
-    report = await store.job_status(call.tenant_id, job_id)
+    report = await store.lists.job_status(call.tenant_id, job_id)
     return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
 
 

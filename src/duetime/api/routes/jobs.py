@@ -92,7 +92,7 @@ async def list_jobs(call: Call) -> JobPage:
     store = call.service.store
     before = await call.page_start()
     if query.fires_from is None and query.fires_until is None:
-        page = await store.list_jobs(call.tenant_id, wanted, before, query.page_size)
+        page = await store.lists.list_jobs(call.tenant_id, wanted, before, query.page_size)
     else:
         span = await _span(call)
         compute = partial(call.service.computing.run, call.tenant_id)
@@ -121,8 +121,8 @@ async def _span(call: Call) -> tuple[datetime, datetime]:
 async def get_job(call: Call) -> Reply:
     """Read a job."""
     store, job_id = call.service.store, call.identity("job")
-    report = await store.job_status(call.tenant_id, job_id)
-    job = await store.job(call.tenant_id, job_id)
+    report = await store.lists.job_status(call.tenant_id, job_id)
+    job = await store.reads.job(call.tenant_id, job_id)
     return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
 
 
@@ -130,7 +130,7 @@ async def get_job(call: Call) -> Reply:
 async def delete_job(call: Call) -> Deleted:
     """Delete a job. Its history is kept until its retention ends."""
     job_id = call.identity("job")
-    await call.service.store.delete_job(call.tenant_id, job_id)
+    await call.service.store.replay.delete_job(call.tenant_id, job_id)
     await call.act("jobs.delete", show("job", job_id))
     return Deleted()
 
@@ -139,7 +139,7 @@ async def delete_job(call: Call) -> Deleted:
 async def cancel_job(call: Call) -> StatusAnswer:
     """Cancel a job: it makes no further runs, and a running one is asked to stop."""
     job_id = call.identity("job")
-    await call.service.store.cancel_job(call.tenant_id, job_id)
+    await call.service.store.control.cancel_job(call.tenant_id, job_id)
     return await _acted(call, "jobs.cancel")
 
 
@@ -148,7 +148,7 @@ async def cancel_job(call: Call) -> StatusAnswer:
 )
 async def pause_job(call: Call) -> StatusAnswer:
     """Pause a job: it does not fire until it is resumed."""
-    await call.service.store.pause_job(call.tenant_id, call.identity("job"))
+    await call.service.store.control.pause_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.pause")
 
 
@@ -157,7 +157,7 @@ async def pause_job(call: Call) -> StatusAnswer:
 )
 async def resume_job(call: Call) -> StatusAnswer:
     """Resume a job. Its misfire policy decides about missed occurrences."""
-    await call.service.store.resume_job(call.tenant_id, call.identity("job"))
+    await call.service.store.control.resume_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.resume")
 
 
@@ -173,13 +173,13 @@ async def resume_job(call: Call) -> StatusAnswer:
 async def backfill_job(call: Call) -> Reply:
     """Make the runs of a past range, at a given rate. Future occurrences are left out: they fire by themselves."""
     store, job_id, request = call.service.store, call.identity("job"), call.body
-    job = await store.job(call.tenant_id, job_id)
+    job = await store.reads.job(call.tenant_id, job_id)
     start, end = check_moment(request.start, "start"), check_moment(request.end, "end")
     compute = call.service.computing.run
     fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
-    made = await store.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
+    made = await store.control.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
     return Reply(Backfilled(show("job", job_id), made), headers=told_again(keyed))
 
@@ -187,7 +187,7 @@ async def backfill_job(call: Call) -> Reply:
 async def _acted(call: Call, action: str) -> StatusAnswer:
     job_id = call.identity("job")
     await call.act(action, show("job", job_id))
-    report = await call.service.store.job_status(call.tenant_id, job_id)
+    report = await call.service.store.lists.job_status(call.tenant_id, job_id)
     return StatusAnswer(show("job", job_id), report.status)
 
 

@@ -37,7 +37,7 @@ routes = Routes("Administration")
 async def list_keys(call: Call) -> KeyPage:
     """List the keys of the tenant, oldest first, including revoked and expired ones."""
     size = call.query.page_size
-    found = await call.service.store.keys(_scope(call, root=call.query.root), await call.page_start(), size)
+    found = await call.service.store.access.keys(_scope(call, root=call.query.root), await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
     return KeyPage(tuple(KeyView(**_facts(key)) for key in found), await call.next_cursor(place))
 
@@ -53,7 +53,7 @@ async def create_key(call: Call) -> Reply:
     made = new_key_text()
     name = check_key(request.name, "name")
     given = (await _granting(call))(None)
-    key = await call.service.store.create_key(
+    key = await call.service.store.access.create_key(
         NewKey(new_id(), scope, role, name, made.hash, made.hint, request.queues, given.expires_at, given.networks)
     )
     await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
@@ -85,7 +85,7 @@ async def rotate_key(call: Call) -> Reply:
             new_id(), scope, old.role, name, made.hash, made.hint, old.queues, given.expires_at, given.networks
         )
 
-    key = await call.service.store.rotate_key(scope, key_id, successor, overlap)
+    key = await call.service.store.access.rotate_key(scope, key_id, successor, overlap)
     call.service.gate.forget()
     await call.act("keys.rotate", show("key", key_id), show("key", key.id), in_tenant=scope is not None)
     return Reply(KeyCreated(**_facts(key), key=made.text))
@@ -103,7 +103,7 @@ async def rotate_key(call: Call) -> Reply:
 async def revoke_key(call: Call) -> KeyView:
     """Revoke a key: at once on this server, within seconds on others."""
     key_id, scope = call.identity("key"), _scope(call, root=call.query.root)
-    key = await call.service.store.revoke_key(scope, key_id)
+    key = await call.service.store.access.revoke_key(scope, key_id)
     call.service.gate.forget()
     await call.act("keys.revoke", show("key", key_id), in_tenant=scope is not None)
     return KeyView(**_facts(key))
@@ -114,7 +114,7 @@ async def list_audit(call: Call) -> AuditPage:
     """List the audit log, newest first: which key did what to which object."""
     size = call.query.page_size
     scope = _scope(call, root=call.query.all)
-    found = await call.service.store.audit(scope, await call.page_start(), size)
+    found = await call.service.store.audit.audit(scope, await call.page_start(), size)
     place = found[-1].entry.id if len(found) == size else None
     items = tuple(
         AuditView(

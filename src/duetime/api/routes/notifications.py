@@ -33,7 +33,7 @@ routes = Routes("Notifications")
 @routes.get("/v1/subscriptions", Action.READ, answer=SubscriptionList)
 async def list_subscriptions(call: Call) -> SubscriptionList:
     """List the subscriptions."""
-    found = await call.service.store.subscriptions(call.tenant_id)
+    found = await call.service.store.notifications.subscriptions(call.tenant_id)
     return SubscriptionList(tuple(_view(each) for _, each in found))
 
 
@@ -55,7 +55,7 @@ async def put_subscription(call: Call) -> SubscriptionView:
             request.paused,
         )
     )
-    await call.service.store.put_subscription(call.tenant_id, wanted)
+    await call.service.store.notifications.put_subscription(call.tenant_id, wanted)
     await call.act("subscriptions.set", wanted.name, ", ".join(wanted.topics)[:200])
     return _view(wanted)
 
@@ -64,7 +64,7 @@ async def put_subscription(call: Call) -> SubscriptionView:
 async def delete_subscription(call: Call) -> Deleted:
     """Delete a subscription. Notifications that are being sent still arrive."""
     name = call.path["subscription"]
-    await call.service.store.delete_subscription(call.tenant_id, name)
+    await call.service.store.notifications.delete_subscription(call.tenant_id, name)
     await call.act("subscriptions.delete", name)
     return Deleted()
 
@@ -72,7 +72,7 @@ async def delete_subscription(call: Call) -> Deleted:
 @routes.get("/v1/alerts", Action.READ, answer=AlertList)
 async def list_alerts(call: Call) -> AlertList:
     """List the alert rules and their states."""
-    return AlertList(tuple(_alert(each) for each in await call.service.store.alerts(call.tenant_id)))
+    return AlertList(tuple(_alert(each) for each in await call.service.store.notifications.alerts(call.tenant_id)))
 
 
 @routes.put("/v1/alerts/{alert}", Action.CONTROL, body=AlertRequest, answer=AlertView)
@@ -81,7 +81,7 @@ async def put_alert(call: Call) -> AlertView:
     request: AlertRequest = call.body
     given: dict[str, Any] = msgspec.structs.asdict(request)
     rule = make_rule(AlertRule(call.path["alert"], **{**given, "figure": Figure(request.figure)}))
-    alert = await call.service.store.put_alert(call.tenant_id, rule)
+    alert = await call.service.store.notifications.put_alert(call.tenant_id, rule)
     await call.act("alerts.set", rule.name, f"{rule.figure} {rule.threshold:g}")
     return _alert(alert)
 
@@ -90,7 +90,7 @@ async def put_alert(call: Call) -> AlertView:
 async def delete_alert(call: Call) -> Deleted:
     """Delete an alert rule."""
     name = call.path["alert"]
-    await call.service.store.delete_alert(call.tenant_id, name)
+    await call.service.store.notifications.delete_alert(call.tenant_id, name)
     await call.act("alerts.delete", name)
     return Deleted()
 

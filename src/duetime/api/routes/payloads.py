@@ -32,7 +32,7 @@ async def create_payload(call: Call) -> PayloadStored:
     payload_id = new_id()
     await call.service.sealer.ready()
     sealed = call.service.sealer.seal(call.body, belongs_to=payload_owner(call.tenant_id, payload_id))
-    await call.service.store.put_payload(call.tenant_id, payload_id, sealed)
+    await call.service.store.payloads.put_payload(call.tenant_id, payload_id, sealed)
     return PayloadStored(show("pay", payload_id), len(call.body))
 
 
@@ -40,7 +40,7 @@ async def create_payload(call: Call) -> PayloadStored:
 async def get_payload(call: Call) -> Reply:
     """Read a payload of this tenant."""
     payload_id = call.identity("pay", "payload_id")
-    sealed = await call.service.store.payload(call.tenant_id, payload_id)
+    sealed = await call.service.store.payloads.payload(call.tenant_id, payload_id)
     return await _opened(call, payload_id, sealed)
 
 
@@ -48,7 +48,7 @@ async def get_payload(call: Call) -> Reply:
 async def erase_payload(call: Call) -> Deleted:
     """Delete a payload, also if jobs refer to it."""
     payload_id = call.identity("pay", "payload_id")
-    await call.service.store.drop_payload(call.tenant_id, payload_id)
+    await call.service.store.payloads.drop_payload(call.tenant_id, payload_id)
     await call.act("payloads.erase", show("pay", payload_id))
     return Deleted()
 
@@ -59,7 +59,7 @@ async def erase_payload(call: Call) -> Deleted:
 async def get_held_payload(call: Call) -> Reply:
     """Read the payload of a run that this worker holds."""
     payload_id = call.identity("pay", "payload_id")
-    tenant_id, sealed = await call.service.store.held_payload(session_of(call).id, payload_id)
+    tenant_id, sealed = await call.service.store.payloads.held_payload(session_of(call).id, payload_id)
     if tenant_id != call.tenant_id:
         raise NotFound(f"the payload {show('pay', payload_id)} does not exist")
     return await _opened(call, payload_id, sealed)

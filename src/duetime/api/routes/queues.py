@@ -28,26 +28,26 @@ routes = Routes("Queues and workers")
 @routes.get("/v1/queues", Action.READ, answer=QueueList)
 async def list_queues(call: Call) -> QueueList:
     """List the queues, with the number of waiting runs."""
-    return QueueList(tuple(_view(queue) for queue in await call.service.store.queues(call.tenant_id)))
+    return QueueList(tuple(_view(queue) for queue in await call.service.store.queues.queues(call.tenant_id)))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
 async def get_queue(call: Call) -> QueueView:
     """Read a queue. A queue that was never used is empty."""
-    return _view(await call.service.store.queue(call.tenant_id, _name(call)))
+    return _view(await call.service.store.queues.queue(call.tenant_id, _name(call)))
 
 
 @routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView)
 async def put_queue(call: Call) -> QueueView:
     """Change the settings of a queue."""
     asked, store, name = call.body, call.service.store, _name(call)
-    queue = await store.queue(call.tenant_id, name)
+    queue = await store.queues.queue(call.tenant_id, name)
     if asked.running is not UNSET or asked.rate is not UNSET:
         limits = QueueLimits(
             queue.limits.running if asked.running is UNSET else asked.running,
             queue.limits.rate if asked.rate is UNSET else None if asked.rate is None else parse_rate(asked.rate),
         )
-        queue = await store.limit_queue(call.tenant_id, name, limits)
+        queue = await store.queues.limit_queue(call.tenant_id, name, limits)
         await call.act("queues.limit", name)
     if asked.paused is UNSET:
         return _view(queue)
@@ -70,7 +70,7 @@ async def resume_queue(call: Call) -> QueueView:
 async def list_workers(call: Call) -> WorkerList:
     """List the workers of this tenant."""
     store = call.service.store
-    now, found = await store.now(), await store.workers(call.tenant_id)
+    now, found = await store.now(), await store.leases.workers(call.tenant_id)
     return WorkerList(
         tuple(
             WorkerView(
@@ -93,18 +93,18 @@ async def list_workers(call: Call) -> WorkerList:
 @routes.get("/v1/tasks", Action.READ, answer=TaskList)
 async def list_tasks(call: Call) -> TaskList:
     """List the tasks that live workers provide."""
-    found = await call.service.store.tasks(call.tenant_id)
+    found = await call.service.store.queues.tasks(call.tenant_id)
     return TaskList(tuple(TaskView(each.name, each.workers, each.queues) for each in found))
 
 
 async def _pause(call: Call) -> QueueView:
-    queue = await call.service.store.pause_queue(call.tenant_id, _name(call))
+    queue = await call.service.store.queues.pause_queue(call.tenant_id, _name(call))
     await call.act("queues.pause", queue.name)
     return _view(queue)
 
 
 async def _resume(call: Call) -> QueueView:
-    queue = await call.service.store.resume_queue(call.tenant_id, _name(call))
+    queue = await call.service.store.queues.resume_queue(call.tenant_id, _name(call))
     await call.act("queues.resume", queue.name)
     return _view(queue)
 

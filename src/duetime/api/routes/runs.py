@@ -22,7 +22,7 @@ routes = Routes("Runs")
 @routes.get("/v1/jobs/{job_id}/status", Action.READ, answer=JobStatusAnswer)
 async def get_job_status(call: Call) -> JobStatusAnswer:
     """Read the status of a job: its last and its next run, and its last error."""
-    report = await call.service.store.job_status(call.tenant_id, call.identity("job"))
+    report = await call.service.store.lists.job_status(call.tenant_id, call.identity("job"))
     return JobStatusAnswer(
         job_id=show("job", report.job_id),
         status=report.status,
@@ -39,7 +39,7 @@ async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | 
     store = call.service.store
     if report.next_run is None or report.next_run > await store.now():
         return None
-    job = await store.job(call.tenant_id, report.job_id)
+    job = await store.reads.job(call.tenant_id, report.job_id)
     return None if await call.service.tasks.has(call.tenant_id, job.task) else "no_worker"
 
 
@@ -47,7 +47,7 @@ async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | 
 async def list_runs_of_job(call: Call) -> RunPage:
     """List the runs of a job, newest first."""
     job_id = call.identity("job")
-    await call.service.store.job_status(call.tenant_id, job_id)  # raises NotFound for a job that does not exist
+    await call.service.store.lists.job_status(call.tenant_id, job_id)  # raises NotFound for a job that does not exist
     query = call.query
     return await _page(
         call,
@@ -79,14 +79,14 @@ async def list_runs(call: Call) -> RunPage:
 @routes.get("/v1/runs/{run_id}", Action.READ, answer=RunView)
 async def get_run(call: Call) -> RunView:
     """Read a run with its attempts, logs, progress and result."""
-    return run_view(await call.service.store.run(call.tenant_id, call.identity("run")))
+    return run_view(await call.service.store.reads.run(call.tenant_id, call.identity("run")))
 
 
 @routes.post("/v1/runs/{run_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView)
 async def cancel_run(call: Call) -> RunView:
     """Cancel a waiting run, or ask a running one to stop."""
     run_id = call.identity("run")
-    run = await call.service.store.cancel_run(call.tenant_id, run_id)
+    run = await call.service.store.control.cancel_run(call.tenant_id, run_id)
     await call.act("runs.cancel", show("run", run_id))
     return run_view(run)
 
@@ -105,7 +105,7 @@ async def retry_run(call: Call) -> Reply:
     repeated requests return the same new run."""
     run_id = call.identity("run")
     keyed = keyed_by_header(call, "retry", run_id)
-    run = await call.service.store.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
+    run = await call.service.store.replay.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
     await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
     return Reply(run_view(run), headers=told_again(keyed))
 
@@ -124,12 +124,12 @@ async def trigger_job(call: Call) -> Reply:
     """Run a job now, in addition to its schedule."""
     job_id = call.identity("job")
     keyed = keyed_by_header(call, "trigger", job_id)
-    run = await call.service.store.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
+    run = await call.service.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
     await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
     return Reply(run_view(run), headers=told_again(keyed))
 
 
 async def _page(call: Call, wanted: RunFilter) -> RunPage:
     before = await call.page_start()
-    page = await call.service.store.list_runs(call.tenant_id, wanted, before, call.query.page_size)
+    page = await call.service.store.lists.list_runs(call.tenant_id, wanted, before, call.query.page_size)
     return RunPage(tuple(run_summary(run) for run in page.items), await call.next_cursor(page.next))

@@ -35,7 +35,7 @@ async def preview_schedule(call: Call) -> Preview:
     start = await store.now() if request.start is None else check_moment(request.start, "start")
     schedule = _schedule(request, start)
     if not isinstance(schedule, Once) and schedule.calendars:
-        schedule = schedule.holding(dates_of(schedule.calendars, await store.calendars(call.tenant_id)))
+        schedule = schedule.holding(dates_of(schedule.calendars, await store.calendars.calendars(call.tenant_id)))
     zone = request.tz or getattr(schedule, "zone", "UTC")
     fires = await call.service.computing.run(call.tenant_id, preview, schedule, zone, start, request.count)
     shown = tuple(Fire(each.local, each.utc, each.change, each.note) for each in fires)

@@ -31,7 +31,7 @@ _LONGEST_OVERLAP = timedelta(days=90)
 @routes.get("/v1/secrets", Action.MANAGE_KEYS, answer=SecretList)
 async def list_secrets(call: Call) -> SecretList:
     """List the names of the secrets. Their values are never returned."""
-    found = await call.service.store.tenant_secrets(call.tenant_id)
+    found = await call.service.store.secrets.tenant_secrets(call.tenant_id)
     return SecretList(tuple(_view(each) for each in found))
 
 
@@ -51,7 +51,7 @@ async def put_secret(call: Call) -> SecretStored:
 @routes.delete("/v1/secrets/{secret}", Action.MANAGE_KEYS, answer=Deleted)
 async def delete_secret(call: Call) -> Deleted:
     """Delete a secret. Attempts that need it fail from now on."""
-    await call.service.store.drop_secret(call.tenant_id, call.path["secret"])
+    await call.service.store.secrets.drop_secret(call.tenant_id, call.path["secret"])
     call.service.secrets.changed()
     await call.act("secrets.delete", call.path["secret"])
     return Deleted()
@@ -60,7 +60,7 @@ async def delete_secret(call: Call) -> Deleted:
 @routes.get("/v1/signing-secrets", Action.MANAGE_KEYS, answer=SigningList)
 async def list_signing_secrets(call: Call) -> SigningList:
     """List the signing secrets of requests to targets, newest first."""
-    found = await call.service.store.signing_secrets(call.tenant_id)
+    found = await call.service.store.secrets.signing_secrets(call.tenant_id)
     return SigningList(tuple(SigningView(*_told(each)) for each in found))
 
 

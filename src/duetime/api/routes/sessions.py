@@ -46,7 +46,7 @@ async def login_with_key(call: Call) -> Reply:
     """Begin a browser session with a key."""
     _refuse_other_sites(call)
     service, text = call.service, call.body.key.strip()
-    key = await service.store.key_by_hash(hash_of(text)) if looks_like_key(text) else None
+    key = await service.store.access.key_by_hash(hash_of(text)) if looks_like_key(text) else None
     cookie = None if key is None else await _begin(call, key)
     if cookie is None:
         raise Problem(
@@ -74,9 +74,9 @@ async def logout(call: Call) -> Reply:
     _refuse_other_sites(call)
     service, known = call.service, session_hash(call.headers, call.peer)
     # An unknown token must not clear the cache of sessions.
-    if known is not None and await service.store.session_of(known) is not None:
+    if known is not None and await service.store.sessions.session_of(known) is not None:
         with service.gate.ending_sessions():
-            await service.store.end_session_of(known)
+            await service.store.sessions.end_session_of(known)
     return Reply(Nothing(), headers={"set-cookie": no_cookie(call.headers, call.peer)})
 
 
@@ -99,7 +99,7 @@ async def list_sessions(call: Call) -> SessionPage:
     """List browser sessions, newest first: of this key, of all keys of the tenant, or of all tenants."""
     size = call.query.page_size
     scope = _scope(call, call.query.of)
-    found = await call.service.store.sessions(scope, await call.page_start(), size)
+    found = await call.service.store.sessions.sessions(scope, await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
     return SessionPage(tuple(_view(call, each) for each in found), await call.next_cursor(place))
 
@@ -110,7 +110,7 @@ async def revoke_session(call: Call) -> SessionView:
     manage keys."""
     session_id = call.identity("ses", "session_id")
     with call.service.gate.ending_sessions():
-        ended = await call.service.store.end_session(_scope(call, _widest(call)), session_id)
+        ended = await call.service.store.sessions.end_session(_scope(call, _widest(call)), session_id)
     about = f"{ended.key_name} from {ended.address}"
     await call.act("sessions.revoke", show("ses", session_id), about, in_tenant=call.who.role is not Role.ROOT)
     return _view(call, ended)

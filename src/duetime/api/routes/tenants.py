@@ -20,7 +20,7 @@ async def list_tenants(call: Call) -> TenantPage:
     """List the tenants, oldest first."""
     size = call.query.page_size
     after = await call.page_start()
-    found = await call.service.store.tenants(0 if after is None else after.int, size)
+    found = await call.service.store.tenants.tenants(0 if after is None else after.int, size)
     place = UUID(int=found[-1].id) if len(found) == size else None
     return TenantPage(tuple(_view(tenant) for tenant in found), await call.next_cursor(place))
 
@@ -39,7 +39,7 @@ async def create_tenant(call: Call) -> TenantView:
     if request.encrypt_args:
         await call.service.sealer.ready()
     limits = _limits(DEFAULT_LIMITS, request.limits)
-    tenant = await call.service.store.create_tenant(
+    tenant = await call.service.store.tenants.create_tenant(
         NewTenant(request.name, request.tier, request.weight, limits, request.encrypt_args)
     )
     await call.act("tenants.create", tenant.name, in_tenant=False)
@@ -64,7 +64,7 @@ async def change_tenant(call: Call) -> TenantView:
     found = await _found(call)
     if "limits" in given:
         given["limits"] = _limits(found.limits, given["limits"])
-    tenant = await call.service.store.update_tenant(found.id, TenantChange(**given))
+    tenant = await call.service.store.tenants.update_tenant(found.id, TenantChange(**given))
     call.service.gate.forget()
     await call.act("tenants.change", tenant.name, names or None, in_tenant=False)
     return _view(tenant)
@@ -74,7 +74,7 @@ async def _found(call: Call) -> Tenant:
     name = call.path["tenant"]
     if not name.isprintable():
         raise NotFound("the tenant does not exist")
-    return await call.service.store.tenant(name)
+    return await call.service.store.tenants.tenant(name)
 
 
 def _limits(before: TenantLimits, given: LimitsBody) -> TenantLimits:

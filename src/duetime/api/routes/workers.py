@@ -283,8 +283,10 @@ async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str,
     bound = frozenset(call.who.queues)
     if not bound or not defaults:
         return defaults
-    told = await call.service.store.task_defaults(call.tenant_id)
-    others = [each for each in await call.service.store.workers(call.tenant_id) if not _is_within(each.queues, bound)]
+    told = await call.service.store.queues.task_defaults(call.tenant_id)
+    others = [
+        each for each in await call.service.store.leases.workers(call.tenant_id) if not _is_within(each.queues, bound)
+    ]
     served = {task for worker in others for task in worker.tasks}
 
     def is_its_own(name: str) -> bool:
