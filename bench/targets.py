@@ -77,7 +77,7 @@ async def _fill(store: Store, target: dict[str, Any], count: int, settings: Sett
 async def _drain(store: Store, target: dict[str, Any], runs: int) -> tuple[float, float]:
     settings = Settings(allowed_networks=LOCAL, target_slots=200, encryption_keys=KEYS)
     await _fill(store, target, runs, settings)
-    runner = TargetRunner(store, settings, CompletionLinks(store))
+    runner = TargetRunner(store, settings, CompletionLinks(store.tenants))
     worker = make_target_worker(runner, store, settings)
     before, began = time.process_time(), time.perf_counter()
     working = asyncio.create_task(worker.run())
@@ -98,7 +98,7 @@ async def _drip(store: Store, target: dict[str, Any]) -> float:
         allowed_networks=LOCAL, target_slots=DRIPPING, target_timeout=timedelta(seconds=60), encryption_keys=KEYS
     )
     await _fill(store, target, DRIPPING, settings)
-    runner = TargetRunner(store, settings, CompletionLinks(store))
+    runner = TargetRunner(store, settings, CompletionLinks(store.tenants))
     worker = make_target_worker(runner, store, settings)
     working = asyncio.create_task(worker.run())
     while worker.running < DRIPPING:

@@ -25,12 +25,17 @@ from duetime.model.attempt import Completion
 from duetime.model.firing import Decided, DueJob, Fire, PlannedRun, plan_fire
 from duetime.model.job import NewJob, Submitted
 from duetime.model.limits import Book
-from duetime.store.postgres import PostgresStore
+from duetime.store.postgres import clocks as postgres_clocks
+from duetime.store.postgres import intake as postgres_intake
+from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.database import SQL as POSTGRES_SQL
 from duetime.store.protocol.store import Completed
-from duetime.store.sqlite import SqliteStore, settling
+from duetime.store.sqlite import clocks as sqlite_clocks
+from duetime.store.sqlite import intake as sqlite_intake
+from duetime.store.sqlite import settling
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.limiting import Limited, free_holds
+from duetime.store.sqlite.sweep import SweepRole
 from duetime.worker.slots import Slots
 from duetime.worker.worker import Worker
 
@@ -66,8 +71,8 @@ def drop_one_in_a_thousand(seed: int) -> Iterator[None]:
         return submit
 
     with (
-        patch.object(SqliteStore, "submit", dropping(SqliteStore.submit)),
-        patch.object(PostgresStore, "submit", dropping(PostgresStore.submit)),
+        patch.object(sqlite_intake.IntakeRole, "submit", dropping(sqlite_intake.IntakeRole.submit)),
+        patch.object(postgres_intake.IntakeRole, "submit", dropping(postgres_intake.IntakeRole.submit)),
     ):
         yield
 
@@ -78,10 +83,10 @@ def no_fence(_seed: int) -> Iterator[None]:
     (fenced,) = SQL["exceptions"]
     free = fenced.replace(" and r.fence = x.value and r.worker_id = :worker_id", "")
     assert free != fenced
-    real = PostgresStore.complete
+    real = CompletingRole.complete
 
     async def complete(
-        self: PostgresStore, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+        self: CompletingRole, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
         async with self.database.connection() as connection:
             rows = await connection.fetch(_TAKE_OVER, worker_id, [item.run_id for item in completions])
@@ -89,7 +94,7 @@ def no_fence(_seed: int) -> Iterator[None]:
         taken = [msgspec.structs.replace(item, fence=fences.get(item.run_id, item.fence)) for item in completions]
         return await real(self, worker_id, taken, closed_claims)
 
-    with patch.dict(SQL, {"exceptions": (free,)}), patch.object(PostgresStore, "complete", complete):
+    with patch.dict(SQL, {"exceptions": (free,)}), patch.object(CompletingRole, "complete", complete):
         yield
 
 
@@ -179,13 +184,13 @@ def follow_twice(seed: int) -> Iterator[None]:
 @contextmanager
 def wait_for_nobody(seed: int) -> Iterator[None]:
     """A job does not wait for its parent, now and then."""
-    random, real = Random(f"nobody {seed}"), SqliteStore.submit
+    random, real = Random(f"nobody {seed}"), sqlite_intake.IntakeRole.submit
 
-    async def submit(self: SqliteStore, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+    async def submit(self: sqlite_intake.IntakeRole, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         jobs = [job if random.random() >= 0.2 else msgspec.structs.replace(job, depends_on=None) for job in jobs]
         return await real(self, tenant_id, jobs)
 
-    with patch.object(SqliteStore, "submit", submit):
+    with patch.object(sqlite_intake.IntakeRole, "submit", submit):
         yield
 
 
@@ -243,8 +248,8 @@ def wait_for_the_clock(_seed: int) -> Iterator[None]:
         return None
 
     with (
-        patch.object(SqliteStore, "shift_back", shift_back),
-        patch.object(PostgresStore, "shift_back", shift_back),
+        patch.object(sqlite_clocks.ClockRole, "shift_back", shift_back),
+        patch.object(postgres_clocks.ClockRole, "shift_back", shift_back),
     ):
         yield
 
@@ -253,10 +258,10 @@ def wait_for_the_clock(_seed: int) -> Iterator[None]:
 def never_sweep(_seed: int) -> Iterator[None]:
     """What runs is looked for in claims alone."""
 
-    def nothing(_self: SqliteStore, _connection: Connection, _now: int) -> int:
+    def nothing(_self: SweepRole, _connection: Connection, _now: int) -> int:
         return 0
 
-    with patch.object(SqliteStore, "sweep_within", nothing):
+    with patch.object(SweepRole, "sweep_within", nothing):
         yield
 
 

@@ -12,23 +12,36 @@ from functools import wraps
 from pathlib import Path
 from random import Random
 from time import monotonic
-from typing import Any
+from typing import Any, get_type_hints
 
 from chaos.history import Writer
 from chaos.real.environment import LIES
 from duetime.errors import StoreUnavailable
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol.store import Store
+from duetime.store.protocol.store import ROLES, Store
 
 _TRUTHFUL = frozenset({"open", "close", "migrate", "check_schema"})
 """Without these there is no store to lie about."""
 _LOOK_EVERY = 0.1
 
 
-def methods() -> list[str]:
-    """Every method that asks something of the database."""
-    names = {name for role in Store.__mro__ for name in vars(role) if not name.startswith("_")}
-    return sorted(name for name in names - _TRUTHFUL if inspect.iscoroutinefunction(getattr(PostgresStore, name, None)))
+def methods() -> dict[str, str]:
+    """Every method that asks something of the database, and the role that has it."""
+    kinds = get_type_hints(Store)
+    return {
+        name: role
+        for role in ROLES
+        for name, _ in inspect.getmembers(kinds[role], inspect.iscoroutinefunction)
+        if name not in _TRUTHFUL
+    }
+
+
+def places(store: Store) -> list[tuple[type, str]]:
+    """The class in which each of these methods is written."""
+    return [
+        (next(each for each in type(getattr(store, role)).__mro__ if name in vars(each)), name)
+        for name, role in methods().items()
+    ]
 
 
 class Liar:
@@ -49,21 +62,23 @@ class Liar:
             self._rate = float(self._file.read_text() or 0) if self._file.exists() else 0.0
         return self._rate
 
-    def corrupt(self, store: type = PostgresStore) -> None:
-        """Make every method of this kind of store lie, in this process."""
-        for name in methods():
-            setattr(store, name, self._lying(name, getattr(store, name)))
+    def corrupt(self) -> None:
+        """Make every method of PostgreSQL's store lie, in this process."""
+        for place, name in places(PostgresStore("postgresql:///never-opened")):
+            setattr(place, name, self._lying(name, getattr(place, name)))
 
     @contextmanager
-    def corrupting(self, store: type = PostgresStore) -> Iterator[None]:
+    def corrupting(self) -> Iterator[None]:
         """The same for a while."""
-        honest = {name: getattr(store, name) for name in methods()}
-        self.corrupt(store)
+        honest = [
+            (place, name, vars(place)[name]) for place, name in places(PostgresStore("postgresql:///never-opened"))
+        ]
+        self.corrupt()
         try:
             yield
         finally:
-            for name, method in honest.items():
-                setattr(store, name, method)
+            for place, name, method in honest:
+                setattr(place, name, method)
 
     def _lying(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(real)

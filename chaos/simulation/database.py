@@ -15,7 +15,6 @@ from duetime.clock import Clock
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.database import MOST_TOGETHER, Asked, Database, Work, give
-from duetime.store.sqlite.transaction import SqliteTransactions
 
 T = TypeVar("T")
 
@@ -87,7 +86,8 @@ class InlineDatabase(Database):
 
 def make_store(loop: asyncio.AbstractEventLoop, process: Process, random: Random) -> tuple[SqliteStore, VirtualClock]:
     clock = VirtualClock(loop)
-    store = SqliteStore(":memory:", clock=clock)
-    store.database = InlineDatabase(loop, clock, process, random, on_rollback=store.context.lane_book.forget)
-    store.context.transactions = SqliteTransactions(store.database)
-    return store, clock
+
+    def database(_path: object, clock: Clock, *, on_rollback: Callable[[], None], **_how: object) -> Database:
+        return InlineDatabase(loop, clock, process, random, on_rollback=on_rollback)
+
+    return SqliteStore(":memory:", clock=clock, database=database), clock

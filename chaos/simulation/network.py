@@ -10,7 +10,7 @@ from uuid import UUID
 from chaos.simulation.loop import Process
 from duetime.errors import StoreUnavailable
 from duetime.model.attempt import Completion
-from duetime.store.protocol.store import Completed, Hint, Store
+from duetime.store.protocol.store import ROLES, Completed, Hint, Store
 
 DEADLINE = 10.0
 """How long a call waits for its answer."""
@@ -56,14 +56,57 @@ class Weather:
         self.now = Front() if self.calm else Front(*map(max, zip(*self._fronts, strict=True)))
 
 
-class Link:
+class Link(Store):
     """A store as one process reaches it. Everything that the store can do, it can do; if the weather lets it.
 
     A call that began in calm weather is answered, for that costs the least: it takes a millisecond at most. What a cut
     does to calls under way, it does to those of its first moments.
     """
 
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        process: Process,
+        server: Process,
+        store: Store,
+        weather: Weather,
+        random: Random,
+    ) -> None:
+        way = _Way(loop, process, server, store, weather, random)
+        roles: dict[str, Any] = {role: _FarRole(getattr(store, role), way) for role in ROLES}
+        super().__init__(**{**roles, "lifecycle": _FarLifecycle(store.lifecycle, way)})
+
+    def companion(self) -> "Link":
+        return self
+
+
+class _FarRole:
+    """A role of the store, at the other end."""
+
+    def __init__(self, role: Any, way: "_Way") -> None:
+        self._role = role
+        self._way = way
+
+    def __getattr__(self, name: str) -> Any:
+        call = self.__dict__[name] = self._way.calling(name, getattr(self._role, name))
+        return call
+
+
+class _FarLifecycle(_FarRole):
     embedded = True
+
+    async def open(self) -> None:
+        """It is open already."""
+
+    async def close(self) -> None:
+        """The database stays."""
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        return self._way.listen(callback)
+
+
+class _Way:
+    """The way from one process to the database and back."""
 
     def __init__(
         self,
@@ -81,8 +124,8 @@ class Link:
         self._weather = weather
         self._random = random
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
+    def calling(self, name: str, method: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        """The same method, in this weather."""
 
         def call(*args: Any, **options: Any) -> Awaitable[Any]:
             if self._weather.calm:
@@ -92,17 +135,7 @@ class Link:
                 return self._ask(lambda: self._forget(*args, **options))
             return self._ask(lambda: method(*args, **options))
 
-        self.__dict__[name] = call
         return call
-
-    async def open(self) -> None:
-        """It is open already."""
-
-    async def close(self) -> None:
-        """The database stays."""
-
-    def companion(self) -> "Link":
-        return self
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         def hear(hint: Hint) -> None:
@@ -125,7 +158,7 @@ class Link:
         return await answer
 
     async def _carry(self, answer: asyncio.Future[Any], ask: Callable[[], Any]) -> None:
-        await self._way()
+        await self._delay()
         if self._random.random() < self._weather.now.fail_before:
             await self._fail(answer, "the connection broke")
             return
@@ -137,7 +170,7 @@ class Link:
             result = await ask()
         except Exception as raised:
             error = raised
-        await self._way()
+        await self._delay()
         if self._random.random() < self._weather.now.fail_after:
             await self._fail(answer, "the connection broke before the answer came")
             return
@@ -151,7 +184,7 @@ class Link:
         else:
             answer.set_exception(error)
 
-    async def _way(self) -> None:
+    async def _delay(self) -> None:
         if self._weather.now.delay:
             self._weather.struck += 1
             await asyncio.sleep(self._random.random() * self._weather.now.delay)

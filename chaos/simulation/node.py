@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
-from typing import cast
 
 from chaos.history import Writer
 from chaos.simulation.loop import Process, VirtualLoop
@@ -97,7 +96,7 @@ class Node:
             self._loop.freeze(self.process, until)
 
     async def _run(self, process: Process) -> None:
-        store = cast(Store, Link(self._loop, process, self._server, self._store, self.weather, self._random))
+        store = Link(self._loop, process, self._server, self._store, self.weather, self._random)
         app = App(settings=SETTINGS)
         add_tasks(app, self._writer, self._loop.time, process.name)
         tasks = {name: task.definition for name, task in app.tasks.items()}
@@ -120,7 +119,7 @@ class Node:
                 Pruner(store, retention=day, dead_letter_retention=day, idempotency_retention=day, guard=guard).tick,
                 jitter=0.2,
             ),
-            Loop("lanes", LaneSleeper(store, interval=TIDY_EVERY).tick, jitter=0.2),
+            Loop("lanes", LaneSleeper(store.claims, interval=TIDY_EVERY).tick, jitter=0.2),
             Worker(StoreSource(store), tasks, limits),
         ]
         try:

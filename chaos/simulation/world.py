@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
@@ -26,7 +26,6 @@ from chaos.tasks import add_tasks
 from duetime import App, clock, ids
 from duetime.engine import reaper
 from duetime.model import completion
-from duetime.store.protocol.store import Store
 from duetime.store.shared import health_reporter, known_lanes
 from duetime.worker import claimer, progress_reports, worker
 
@@ -60,11 +59,10 @@ class World:
             for number in range(plans.NODES)
         ]
         self._weather = Weather()
-        link = Link(self.loop, self._person, self._server, self._store, self._weather, self._random)
+        self._link = Link(self.loop, self._person, self._server, self._store, self._weather, self._random)
         self._app = App(settings=SETTINGS)
         add_tasks(self._app, self.history, self.loop.time, "client")
         self._client = Client(self._app, self.history, self.loop.time)
-        self._link = cast(Store, link)
 
     def run(self) -> Memory:
         with _chance_from(self.seed, self.loop), _quiet_loop(self.loop):

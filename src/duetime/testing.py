@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 from uuid import UUID
 
 import msgspec
@@ -39,7 +39,8 @@ from duetime.spec.kinds import read_duration
 from duetime.spec.options import Duration, ScheduleOptions, SubmitOptions
 from duetime.spec.resolved import NOTHING_GIVEN, STORED, TIMES, Resolved, resolve
 from duetime.store.address import store_in_memory
-from duetime.store.protocol.store import Store
+from duetime.store.protocol.store import Intake, Store
+from duetime.store.wrappers.overlay import overlay
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
@@ -248,32 +249,28 @@ async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[H
     """Use the app on an empty store in memory inside the block. `start` is where its clock begins; by default the
     beginning of 2026, so that a test sees the same calendar on every day."""
     clock = ManualClock() if start is None else ManualClock(start)
-    store = _Recorder(store_in_memory(clock))
+    store = store_in_memory(clock)
+    made = Harness(app, store, clock)
+    store.intake = overlay(store.intake, _Recorder(store.intake, made.submitted))
     await store.open()
     try:
         await store.migrate()
-        made = Harness(app, cast(Store, store), clock)
-        store.submissions = made.submitted
-        with app.lent(cast(Store, store)):
+        with app.lent(store):
             yield made
     finally:
         await store.close()
 
 
 class _Recorder:
-    """The store itself, and a list of what was submitted to it."""
+    """Keeps a list of what was submitted."""
 
-    submissions: list[Submission]
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+    def __init__(self, inner: Intake, submissions: list[Submission]) -> None:
+        self._inner = inner
+        self._submissions = submissions
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        answers = await self._store.intake.submit(tenant_id, jobs)
-        self.submissions += [
+        answers = await self._inner.submit(tenant_id, jobs)
+        self._submissions += [
             Submission(
                 job.lane.task,
                 json.decode(job.args),

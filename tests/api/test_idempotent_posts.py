@@ -122,7 +122,7 @@ async def test_a_kept_answer_opens_for_its_caller_alone(api: Served, monkeypatch
         kept.append(answer or b"")
         await end_request(tenant_id, request, answer)
 
-    monkeypatch.setattr(api.store, "end_request", watched)
+    monkeypatch.setattr(api.store.answers, "end_request", watched)
     body, headers = {"role": "viewer", "name": "k"}, {"Idempotency-Key": "once"}
     admin, other = await api.key(Role.ADMIN), await api.key(Role.ADMIN)
     first = await api.post("/v1/admin/keys", body, headers=headers, key=admin)
@@ -144,7 +144,7 @@ async def test_the_same_request_twice_at_once(api: Served, monkeypatch: pytest.M
         await go_on.wait()
         await put_payload(*given)
 
-    monkeypatch.setattr(api.store, "put_payload", slow)
+    monkeypatch.setattr(api.store.payloads, "put_payload", slow)
     headers = {"Idempotency-Key": "k"}
     first = asyncio.create_task(api.post("/v1/payloads", raw=b"x", headers=headers))
     await asyncio.wait_for(began.wait(), 20)

@@ -144,7 +144,7 @@ async def test_failed_authentications_of_an_address(database_url: str, monkeypat
             asked.append(hash)
             return await look(hash)
 
-        monkeypatch.setattr(api.store, "key_by_hash", key_by_hash)
+        monkeypatch.setattr(api.store.access, "key_by_hash", key_by_hash)
         now = monotonic()
         with monotonic_from(lambda: now):
             assert (await api.get("/v1/jobs", key=None)).status == 401, "no key is no guess"

@@ -139,7 +139,7 @@ async def test_it_goes_on_where_it_was_killed(
                 async def die(self: Any, state: str) -> None:
                     raise KeyUnknown("killed")
 
-                dying.setattr(type(api.store), "keep_reencryption", die)
+                dying.setattr(type(api.store.reencryption), "keep_reencryption", die)
                 assert (await api.post(STEP)).status == 409
                 killed += 1
             after = (await api.get("/v1/admin/encryption")).json
@@ -158,7 +158,7 @@ async def test_what_is_written_meanwhile_is_neither_missed_nor_lost(
     async with served(database_url) as old, served_beside(old, database_url) as new:
         made = await filled(old, database_url)
         job_id = parse("job", made["job"])
-        plain = type(new.store).reseal_rows
+        plain = type(new.store.reencryption).reseal_rows
         edited: list[UUID] = []
 
         async def edit_first(self: Any, table: SealedTable, rows: Sequence[Resealed]) -> None:
@@ -169,7 +169,7 @@ async def test_what_is_written_meanwhile_is_neither_missed_nor_lost(
                 edited.append(job_id)
             await plain(self, table, rows)
 
-        monkeypatch.setattr(type(new.store), "reseal_rows", edit_first)
+        monkeypatch.setattr(type(new.store.reencryption), "reseal_rows", edit_first)
         seen = (await new.post(STEP)).json
         late = 0
         while not seen["done"]:

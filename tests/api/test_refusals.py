@@ -56,7 +56,7 @@ async def test_a_partial_batch_tells_what_is_stored_when_the_store_goes_away(
             raise StoreUnavailable("the database is away")
         return await really(tenant_id, jobs)
 
-    monkeypatch.setattr(api.store, "submit", submit)
+    monkeypatch.setattr(api.store.intake, "submit", submit)
     batch = [{"task": "t"}, {"task": "t"}, {"task": "t"} | REFUSED["after.job"], {"task": "t"}]
     answer = await api.post("/v1/jobs/batch?partial=true", batch)
     assert answer.status == 200, answer.body

@@ -100,7 +100,7 @@ async def test_what_one_tenant_waits_for_is_not_held_against_another(
                 await may_answer.wait()
             return await really(tenant_id, jobs)
 
-        monkeypatch.setattr(api.store, "submit", submit)
+        monkeypatch.setattr(api.store.intake, "submit", submit)
         first = asyncio.create_task(api.post("/v1/jobs", {"task": "t"}, key=key))
         await under_way.wait()
         asked = [asyncio.create_task(api.post("/v1/jobs", {"task": "t"}, key=key)) for _ in range(6)]

@@ -100,7 +100,7 @@ async def test_a_session_is_read_once_for_many_requests(api: Served, monkeypatch
         asked.append(hash)
         return await look(hash)
 
-    monkeypatch.setattr(api.store, "session_of", counted)
+    monkeypatch.setattr(api.store.sessions, "session_of", counted)
     for _ in range(20):
         assert await is_in(api, cookie)
     assert len(asked) == 1

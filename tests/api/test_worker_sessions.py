@@ -165,7 +165,7 @@ async def test_a_session_costs_no_question_to_the_store(api: Served, monkeypatch
     async def asked(worker_id: object) -> Any:
         raise AssertionError("the worker was asked for again")
 
-    monkeypatch.setattr(api.store, "worker", asked)
+    monkeypatch.setattr(api.store.leases, "worker", asked)
     for name in ("note_progress", "heartbeat", "complete_runs"):
         assert (await victim.ask(name, victim.key, victim.token)).status == 200
     assert (await victim.ask("heartbeat", victim.key, "x")).status == 404

@@ -12,17 +12,17 @@ class Announcements:
         self._store = store
         self._known: dict[tuple[UUID, int], datetime] = {}
         self.heard = False
-        announce = store.ready.announce
+        announce = store.context.ready.announce
 
         def listen(count: int = 1) -> None:
             self.heard = self.heard or bool(count)
             announce(count)
 
-        store.ready.announce = listen
+        store.context.ready.announce = listen
 
     async def check(self) -> int:
         """How many runs became claimable since the last check, or will be sooner: it must have been announced."""
-        look = await self._store.look([lane.id for lane in await self._store.lanes()], 1000)
+        look = await self._store.claims.look([lane.id for lane in await self._store.claims.lanes()], 1000)
         waiting = {
             (run_id, sight.lane_id): ready_at
             for sight in look.sights

@@ -161,9 +161,9 @@ async def test_an_answer_that_may_hide_a_step_is_no_reason_to_reap(
         return found
 
     moments.step(seconds=LEASE.total_seconds() + 5)
-    monkeypatch.setattr(store, "clock_seen", slowly)
+    monkeypatch.setattr(store.clocks, "clock_seen", slowly)
     await reaper.tick()
-    monkeypatch.setattr(store, "clock_seen", ask)
+    monkeypatch.setattr(store.clocks, "clock_seen", ask)
     moments.step(seconds=LEASE.total_seconds() + 5)
     await reaper.tick()
     assert await known(store) == {worker.id}
@@ -363,7 +363,7 @@ async def test_what_looks_for_rows_from_before_takes_a_small_part_of_the_time(
         shifts.append(None)
         await shift_back()
 
-    monkeypatch.setattr(store, "shift_back", counted)
+    monkeypatch.setattr(store.clocks, "shift_back", counted)
     for _ in range(3):
         await reap(store)
     assert len(shifts) == 1

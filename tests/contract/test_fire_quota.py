@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from duetime.engine import fire_quota
-from duetime.engine.fire_quota import FireQuota
+from duetime.engine.fire_quota import with_fire_quota
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.model.tenant import TenantChange, TenantLimits
@@ -33,7 +33,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 async def test_a_full_tenant_gets_no_more_runs_of_recurring_jobs(store: Store, time: Time, watch: Watch) -> None:
     await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=MOST)))
-    bounded = FireQuota(store).as_store
+    bounded = with_fire_quota(store)
     recurring = await submit(store, job(Every(timedelta(minutes=1))))
     once = await submit(store, job(Once(delay=timedelta(minutes=20))))
     other = await submit(store, job(Every(timedelta(minutes=1)), tenant_id=STRANGER), tenant_id=STRANGER)
@@ -61,7 +61,7 @@ async def test_a_full_tenant_gets_no_more_runs_of_recurring_jobs(store: Store, t
 async def test_the_last_run_of_a_job_is_made(store: Store, time: Time, watch: Watch) -> None:
     """It ends its job, so it takes no more room than that."""
     await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=0)))
-    bounded = FireQuota(store).as_store
+    bounded = with_fire_quota(store)
     first = await submit(store, job(Every(timedelta(minutes=1))))
     last = await submit(store, job(Every(timedelta(minutes=1)), options=b'{"max_runs":2}'))
     for _ in range(4):

@@ -29,7 +29,7 @@ def served(lanes: KnownLanes, task: str = "greet") -> Planner:
 async def test_lanes_are_read_for_all_planners_and_not_again_at_once(store: Store) -> None:
     await submit(store, job(task="greet"), job(task="count"))
     with monotonic_from(instant := Instant()):
-        lanes = KnownLanes(store, rules_every=0.5)
+        lanes = KnownLanes(store.claims, rules_every=0.5)
         greet, count, other = (served(lanes, task) for task in ("greet", "count", "other"))
         assert await lanes.read()
         assert [len(planner.lanes) for planner in (greet, count, other)] == [1, 1, 0]
@@ -46,7 +46,7 @@ async def test_lanes_are_read_for_all_planners_and_not_again_at_once(store: Stor
 
 async def test_a_lane_that_wakes_in_a_paused_queue_is_not_looked_at(store: Store) -> None:
     with monotonic_from(instant := Instant()):
-        lanes = KnownLanes(store, rules_every=60.0)
+        lanes = KnownLanes(store.claims, rules_every=60.0)
         planner = served(lanes)
         await lanes.read_rules()
         assert lanes.rules_age == 0.0
@@ -73,7 +73,7 @@ async def test_a_lane_whose_limit_is_full_is_left_alone_for_a_moment(store: Stor
     await submit(store, job(), job())
     worker = await hand(store)
     with monotonic_from(instant := Instant()):
-        lanes = KnownLanes(store, rules_every=0.5)
+        lanes = KnownLanes(store.claims, rules_every=0.5)
         planner = served(lanes)
         await lanes.read()
         await lanes.read_rules()
@@ -94,7 +94,7 @@ async def test_it_sleeps_until_the_next_run_is_ready(store: Store, time: Time) -
     await submit(store, job())
     worker = await hand(store)
     await worker.complete(retried(await worker.claim_one(), 3))
-    lanes = KnownLanes(store, rules_every=0.5)
+    lanes = KnownLanes(store.claims, rules_every=0.5)
     planner = served(lanes)
     await lanes.read()
     look = await lanes.look([planner], 10)
@@ -108,7 +108,7 @@ async def test_the_lane_of_a_claimed_run_is_found_though_it_was_not_read(store: 
     await submit(store, job())
     worker = await hand(store)
     claimed = await worker.claim()
-    lanes = KnownLanes(store, rules_every=0.5)
+    lanes = KnownLanes(store.claims, rules_every=0.5)
     with pytest.raises(KeyError):
         lanes.tried(claimed[0].lane_id)
     await lanes.read_those_of(claimed)

@@ -111,7 +111,7 @@ async def test_a_run_on_trial_keeps_its_own_lane_awake(store: Store, time: Time)
 
 
 async def test_those_who_follow_lanes_read_what_changed(store: Store, time: Time) -> None:
-    follower, late = LaneFollower(store), LaneFollower(store)
+    follower, late = LaneFollower(store.claims), LaneFollower(store.claims)
     worker = await hand(store, DAY)
     await submit(store, job())
     assert [lane.key.queue for lane in (await follower.read()).fresh] == ["default"]
@@ -248,7 +248,7 @@ async def _edit(store: Store) -> object:
 async def test_new_work_in_one_lane_too_many_is_refused(
     world: World, store: Store, time: Time, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Store], Awaitable[object]]
 ) -> None:
-    monkeypatch.setattr(store.lane_book, "_most", 3)  # type: ignore[attr-defined]
+    monkeypatch.setattr(store.context.lane_book, "_most", 3)  # type: ignore[attr-defined]
     worker = await hand(store, DAY)
     await submit(store, job(), job(queue="a"), job(queue="b"))
     with pytest.raises(QuotaExceeded, match="3 lanes within a day") as refused:
@@ -267,7 +267,7 @@ async def test_new_work_in_one_lane_too_many_is_refused(
 
 async def test_work_that_was_accepted_gets_its_lane(store: Store, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many lanes its tenant has by then: it is fired, and may lose its worker."""
-    monkeypatch.setattr(store.lane_book, "_most", 2)  # type: ignore[attr-defined]
+    monkeypatch.setattr(store.context.lane_book, "_most", 2)  # type: ignore[attr-defined]
     await submit(store, job(Once(delay=3 * DAY), queue="once"))
     await rest(store, time)
     time.advance(days=2)

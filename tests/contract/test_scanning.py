@@ -86,7 +86,7 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
             raise StoreUnavailable("it took too long")
         return await fire_due(limit, plan, without)
 
-    monkeypatch.setattr(store, "fire_due", only_ten)
+    monkeypatch.setattr(store.firing, "fire_due", only_ten)
     scanner = Scanner(store, batch=40)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
@@ -94,7 +94,7 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
     assert await scanner.tick() == 0.0
     assert limits == [40, 20, 10]
     assert (await store.reads.counts()).runs == 10
-    monkeypatch.setattr(store, "fire_due", fire_due)
+    monkeypatch.setattr(store.firing, "fire_due", fire_due)
     while (await store.reads.counts()).runs < 40:
         await scanner.tick()
 
@@ -139,7 +139,7 @@ class TestBatchesInARow:
             finally:
                 under_way.remove(number)
 
-        monkeypatch.setattr(store, "fire_due", slowly)
+        monkeypatch.setattr(store.firing, "fire_due", slowly)
         await Scanner(store, batch=4).tick()
         assert (await store.reads.counts()).runs == 20
         assert told[:10] == [f"{number} {what}" for number in range(5) for what in ("looks", "has seen")]
@@ -156,7 +156,7 @@ class TestBatchesInARow:
             scan = await fire_due(limit, plan, without)
             return msgspec.structs.replace(scan, set_aside=(SetAside(new_id(), "it cannot be read"),))
 
-        monkeypatch.setattr(store, "fire_due", third_fails)
+        monkeypatch.setattr(store.firing, "fire_due", third_fails)
         with pytest.raises(StoreUnavailable, match="gone"):
             await Scanner(store, batch=1).tick()
         assert next(asked) == 3, "none is begun after it"
@@ -175,7 +175,7 @@ class TestBatchesInARow:
 
             return await fire_due(limit, nothing, without)
 
-        monkeypatch.setattr(store, "fire_due", idly)
+        monkeypatch.setattr(store.firing, "fire_due", idly)
         await Scanner(store, batch=1).tick()
         assert next(asked) <= engine_scanner._AT_ONCE + 1
 
@@ -191,7 +191,7 @@ class TestBatchesInARow:
                 ended.append("cancelled")
             raise AssertionError
 
-        monkeypatch.setattr(store, "fire_due", for_ever)
+        monkeypatch.setattr(store.firing, "fire_due", for_ever)
         tick = asyncio.create_task(Scanner(store).tick())
         await asyncio.sleep(0.05)
         tick.cancel()
@@ -214,7 +214,7 @@ async def test_a_batch_on_a_file_is_cut_smaller_while_others_wait_for_the_file(
         limits.append(limit)
         return msgspec.structs.replace(await fire_due(limit, plan, without), kept_waiting=others_wait)
 
-    monkeypatch.setattr(store, "fire_due", slow)
+    monkeypatch.setattr(store.firing, "fire_due", slow)
     asked = count()
     monkeypatch.setattr(engine_scanner, "monotonic", lambda: next(asked) / 10)
     monkeypatch.setattr(engine_scanner, "_PLAN_FOR", 1e9)

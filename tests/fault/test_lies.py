@@ -70,7 +70,7 @@ async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: py
     # A look at the figures that is lied to is not repeated before the next one.
     monkeypatch.setitem(Alarm.__init__.__kwdefaults__, "every", timedelta(seconds=0.5))
     lies = Lies()
-    lies.corrupt(monkeypatch, type(store))
+    lies.corrupt(monkeypatch, store)
 
     def missing() -> set[str]:
         return set(methods()) - set(lies.told) - set(ELSEWHERE)

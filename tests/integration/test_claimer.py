@@ -39,7 +39,7 @@ class Bench:
         poll = timedelta(milliseconds=500)
         places = {"work": Place.LOOP}
         room = Slots({Place.LOOP: slots}, lambda: None)
-        self.claimer = Claimer(store, Wants(room, Trials(), places, (), poll, self._start, lambda: 0))
+        self.claimer = Claimer(store.claims, Wants(room, Trials(), places, (), poll, self._start, lambda: 0))
         self.claimer.session = self.session = Session()
 
     async def register(self) -> None:

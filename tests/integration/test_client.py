@@ -212,18 +212,20 @@ async def test_the_blocking_client(app: App, served: Served) -> None:
     assert (await app.job(made[0])).state is duetime.JobState.CANCELLED
 
 
-@pytest.mark.parametrize(("what", "method"), [("wait", "list_runs"), ("watch_events", "keep_listening")])
+@pytest.mark.parametrize(
+    ("what", "role", "method"), [("wait", "lists", "list_runs"), ("watch_events", "events", "keep_listening")]
+)
 async def test_who_waits_for_a_blocking_client_hears_that_it_was_closed(
-    served: Served, what: str, method: str, monkeypatch: pytest.MonkeyPatch
+    served: Served, what: str, role: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, heard = asyncio.Event(), []
-    real = getattr(served.store, method)
+    real = getattr(getattr(served.store, role), method)
 
     async def seen(*args: Any) -> Any:
         asked.set()
         return await real(*args)
 
-    monkeypatch.setattr(served.store, method, seen)
+    monkeypatch.setattr(getattr(served.store, role), method, seen)
     client = Client(served.url, await served.key())
     job_id = (await served.post("/v1/jobs", {"task": "later", "run_in": "1d"})).json["job_id"]
 

@@ -188,7 +188,7 @@ async def test_after_a_rewind_behind_it_jobs_are_stored_where_workers_look(postg
         older = Server(postgres.binaries, copy_of=first)
         try:
             async with bouncing(first, folder, dsn) as bouncer, opened(bouncer.dsn) as pooled:
-                follower = LaneFollower(pooled)
+                follower = LaneFollower(pooled.claims)
                 await submit(pooled, job(queue="mail"))
                 await follower.read()
                 first.stop_immediately()

@@ -54,7 +54,7 @@ async def test_a_tenant_has_as_many_jobs_as_it_may(store: Store, tenant: Tenant,
     quota = Quota()
 
     async def add(count: int) -> None:
-        async with quota.taking(store, tenant.id, {"stored_jobs": count}):
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": count}):
             await submit(store, *(job(tenant_id=tenant.id) for _ in range(count)), tenant_id=tenant.id)
 
     await add(3)
@@ -69,21 +69,21 @@ async def test_a_tenant_has_as_many_jobs_as_it_may(store: Store, tenant: Tenant,
     await add(4)
     with pytest.raises(QuotaExceeded):
         await add(1)
-    async with quota.taking(store, DEFAULT_TENANT, {"stored_jobs": 1_000_000}):
+    async with quota.taking(store.tenants, DEFAULT_TENANT, {"stored_jobs": 1_000_000}):
         pass  # there is no limit
 
 
 async def test_what_is_not_stored_needs_no_room(store: Store, tenant: Tenant, watch: Watch) -> None:
     quota = Quota()
     with pytest.raises(ZeroDivisionError):
-        async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 5}):
             raise ZeroDivisionError
-    async with quota.taking(store, tenant.id, {"stored_jobs": 5}) as taken:
+    async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 5}) as taken:
         taken["stored_jobs"] = 2  # the others were there already
-    async with quota.taking(store, tenant.id, {"stored_jobs": 3}):
+    async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 3}):
         pass
     with pytest.raises(QuotaExceeded):
-        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 1}):
             pass
 
 
@@ -104,7 +104,7 @@ async def test_many_that_find_it_full_count_once(store: Store, tenant: Tenant, w
 
     async def add() -> None:
         nonlocal stored
-        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 1}):
             await submit(store, job(tenant_id=tenant.id), tenant_id=tenant.id)
             stored += 1
 
@@ -124,7 +124,7 @@ async def test_who_finds_it_full_while_it_is_counted_is_refused_at_once(
     store: Store, tenant: Tenant, watch: Watch
 ) -> None:
     quota, may_answer = Quota(), asyncio.Event()
-    async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
+    async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 5}):
         await submit(store, *(job(tenant_id=tenant.id) for _ in range(5)), tenant_id=tenant.id)
     watch.now += 1
 
@@ -135,7 +135,7 @@ async def test_who_finds_it_full_while_it_is_counted_is_refused_at_once(
     store.tenants.usage = slowly  # type: ignore[method-assign]
 
     async def take() -> None:
-        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 1}):
             pass
 
     first = asyncio.create_task(take())
@@ -155,10 +155,10 @@ async def test_a_count_that_fails_is_told_to_who_began_it(store: Store, tenant: 
 
     store.tenants.usage = away  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
-        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 1}):
             pass
     store.tenants.usage = really  # type: ignore[method-assign]
-    async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
+    async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 5}):
         pass
 
 
@@ -238,7 +238,7 @@ async def test_a_count_that_takes_long_is_made_less_often(store: Store, tenant: 
 
     store.tenants.usage = slowly  # type: ignore[method-assign]
     for _ in range(60):
-        async with quota.taking(store, tenant.id, {"stored_jobs": 1}) as taken:
+        async with quota.taking(store.tenants, tenant.id, {"stored_jobs": 1}) as taken:
             taken.clear()
         watch.now += 10
     assert counts == 2, "a hundredth of the time"

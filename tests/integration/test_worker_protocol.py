@@ -116,11 +116,11 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
         raise StoreUnavailable("no answer")
 
     worker = await begin(served)
-    monkeypatch.setattr(served.store, "claim_many", silent)
+    monkeypatch.setattr(served.store.claims, "claim_many", silent)
     run_ids = await submit(served, 2)
     with pytest.raises(ServerUnavailable, match="ask again"):
         await worker.claim(wait=3)
-    monkeypatch.setattr(served.store, "claim_many", real)
+    monkeypatch.setattr(served.store.claims, "claim_many", real)
     again = await worker.again(wait=0.5)
     assert ([run.run_id for run in again.runs], {run.fence for run in again.runs}) == (run_ids, {1})
 
@@ -136,7 +136,7 @@ async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, m
 
     one, another = await begin(served), await begin(served)
     await another.claim(wait=0)
-    monkeypatch.setattr(served.store, "lane_changes", slow)
+    monkeypatch.setattr(served.store.claims, "lane_changes", slow)
     asking = asyncio.create_task(one.claim(wait=1))
     await at_it.wait()
     assert (await another.again(wait=0)).runs == []
@@ -154,7 +154,7 @@ async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
         return await real(seats, [])
 
     worker = await begin(served)
-    monkeypatch.setattr(served.store, "claim_many", slow)
+    monkeypatch.setattr(served.store.claims, "claim_many", slow)
     await submit(served)
     asking = asyncio.create_task(worker.claim(wait=0.2))
     dealer = served.service.gateway._dealer
@@ -188,7 +188,7 @@ async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch
         claims.append(len(seats))
         return await claim_many(seats, takes)
 
-    monkeypatch.setattr(served.store, "claim_many", counted)
+    monkeypatch.setattr(served.store.claims, "claim_many", counted)
     workers = [await begin(served) for _ in range(10)]
     asking = [asyncio.create_task(worker.claim(room=2, wait=10)) for worker in workers]
     lines = served.service.gateway._dealer._wait_queues

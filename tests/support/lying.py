@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chaos.real.lies import methods
+from chaos.real.lies import methods, places
 from duetime.errors import StoreUnavailable
 from duetime.store.protocol.store import Store
 
@@ -20,8 +20,9 @@ class Lie:
         self.calls = 0
         self._happens = happens
         self._name = name
-        self._real = getattr(store, name)
-        setattr(store, name, self._method)
+        role = getattr(store, methods()[name])
+        self._real = getattr(role, name)
+        setattr(role, name, self._method)
 
     async def _method(self, *args: Any, **options: Any) -> Any:
         self.calls += 1
@@ -42,11 +43,9 @@ class Lies:
         self.told: Counter[str] = Counter()
         self.over = False
 
-    def corrupt(self, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
-        for name in methods():
-            # Where it is written down: a store's companion may be of a simpler kind.
-            owner = next(each for each in kind.__mro__ if name in vars(each))
-            monkeypatch.setattr(owner, name, self._lying(name, vars(owner)[name]))
+    def corrupt(self, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+        for place, name in places(store):
+            monkeypatch.setattr(place, name, self._lying(name, vars(place)[name]))
 
     def _lying(self, name: str, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @wraps(real)

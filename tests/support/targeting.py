@@ -58,7 +58,7 @@ async def targeting(
     async with served(database_url, **given) as api:
         store, complete = api.store, api.service.settings
         complete = msgspec.structs.replace(complete, public_url=api.url)
-        runner = TargetRunner(store, complete, CompletionLinks(store, api.url), lookup=lookup)
+        runner = TargetRunner(store, complete, CompletionLinks(store.tenants, api.url), lookup=lookup)
         parts: list[Loop | Worker] = list(engine_loops(store, complete))
         if worker:
             parts.append(make_target_worker(runner, store, complete))

@@ -35,7 +35,7 @@ from duetime.node.assembly import Node
 from duetime.sdk.app import App as AppClass
 from duetime.store.address import open_ready, store_for, store_in_memory
 from duetime.store.protocol.store import Store
-from duetime.store.wrappers.observed import ObservedStore
+from duetime.store.wrappers.observed import StoreObserver, observed
 from duetime.telemetry.buckets import LAGS, Buckets
 from duetime.telemetry.exposition import page, registry_of
 from duetime.telemetry.meters import Meters
@@ -167,21 +167,23 @@ async def test_no_ids_in_labels_and_base_units(database_url: str) -> None:
 
 async def test_attempts_by_tier_and_what_is_refused() -> None:
     store, meters = store_in_memory(), Meters()
-    observed = ObservedStore(store, meters)
-    seen = observed.as_store
+    observer = StoreObserver(meters)
+    seen = observed(store, observer)
     await open_ready(seen)
-    tenant = await seen.create_tenant(NewTenant("rich", tier="gold"))
-    surveyor = Surveyor(seen, meters, know_tiers=observed.know_tiers, unserved=lambda: 0)
-    await seen.submit(tenant.id, [prepare(task="t", args={}, max_payload=9, tenant_id=tenant.id) for _ in range(3)])
+    tenant = await seen.tenants.create_tenant(NewTenant("rich", tier="gold"))
+    surveyor = Surveyor(seen, meters, know_tiers=observer.know_tiers, unserved=lambda: 0)
+    await seen.intake.submit(
+        tenant.id, [prepare(task="t", args={}, max_payload=9, tenant_id=tenant.id) for _ in range(3)]
+    )
     await surveyor.tick()
     assert meters.gauges["duetime_queue_depth"]() == {("high",): 0.0, ("medium",): 3.0, ("low",): 0.0}
     worker = WorkerInfo(new_id(), "w", ("t",), (), 10)
-    await seen.register(worker, timedelta(seconds=15))
-    (lane,) = await seen.lanes()
-    first, second, third = await seen.claim(worker.id, 1, [(lane.id, 10)])
+    await seen.leases.register(worker, timedelta(seconds=15))
+    (lane,) = await seen.claims.lanes()
+    first, second, third = await seen.claims.claim(worker.id, 1, [(lane.id, 10)])
     failed = Failed(Failure(FailureClass.TIMEOUT, "slow"))
-    await seen.complete(worker.id, [complete(first, PLAIN, None), complete(second, failed, None)])
-    await seen.complete(worker.id, [complete(first, PLAIN, None), complete(third, PLAIN, None)])
+    await seen.completions.complete(worker.id, [complete(first, PLAIN, None), complete(second, failed, None)])
+    await seen.completions.complete(worker.id, [complete(first, PLAIN, None), complete(third, PLAIN, None)])
     assert meters.attempts == {("none", "gold"): 2, ("timeout", "gold"): 1}
     assert meters.runs == {"succeeded": 2} and (meters.retries, meters.fence_rejections) == (1, 1)
     assert meters.due_lag.count == 3 and meters.work["claim"].sizes.sum == 3
@@ -191,19 +193,19 @@ async def test_attempts_by_tier_and_what_is_refused() -> None:
 async def test_what_was_missed_and_lost() -> None:
     clock = ManualClock()
     store, meters = store_in_memory(clock), Meters()
-    seen = ObservedStore(store, meters).as_store
+    seen = observed(store, StoreObserver(meters))
     await open_ready(seen)
     every = make_schedule(every="1m", now=clock.now())
-    await seen.submit(1, [prepare(task="t", args={}, max_payload=9, schedule=every)])
+    await seen.intake.submit(1, [prepare(task="t", args={}, max_payload=9, schedule=every)])
     clock.advance(minutes=10)
     await Scanner(seen).tick()
     assert meters.missed >= 8 and meters.runs["skipped"] == meters.missed and meters.fired >= 1
     worker = WorkerInfo(new_id(), "w", ("t",), (), 10)
-    await seen.register(worker, timedelta(seconds=15))
-    (lane,) = await seen.lanes()
-    assert await seen.claim(worker.id, 1, [(lane.id, 1)])
+    await seen.leases.register(worker, timedelta(seconds=15))
+    (lane,) = await seen.claims.lanes()
+    assert await seen.claims.claim(worker.id, 1, [(lane.id, 1)])
     clock.advance(seconds=60)
-    await seen.reap(100, judge, timedelta(seconds=30))
+    await seen.reaping.reap(100, judge, timedelta(seconds=30))
     assert meters.lease_expirations == 1 and meters.attempts["lost", "unknown"] == 1
     await store.close()
 
@@ -231,13 +233,15 @@ async def test_a_canary_goes_the_whole_way() -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("method", ["register", "claim", "complete"])
-async def test_a_canary_whose_answer_is_lost_comes_through(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("role", "method"), [("leases", "register"), ("claims", "claim"), ("completions", "complete")])
+async def test_a_canary_whose_answer_is_lost_comes_through(
+    role: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was claimed unseen is not left in its hands until it leaves."""
     clock = ManualClock()
     store, meters = store_in_memory(clock), Meters()
     await open_ready(store)
-    canary, real, lost = Canary(store, meters, interval=timedelta(minutes=1)), getattr(store, method), []
+    canary, real, lost = Canary(store, meters, interval=timedelta(minutes=1)), getattr(getattr(store, role), method), []
 
     async def answer_is_lost(*given: Any) -> Any:
         answer = await real(*given)
@@ -249,7 +253,7 @@ async def test_a_canary_whose_answer_is_lost_comes_through(method: str, monkeypa
     await canary.tick()
     clock.advance(seconds=await canary.tick())
     await Scanner(store).tick()
-    monkeypatch.setattr(store, method, answer_is_lost)
+    monkeypatch.setattr(getattr(store, role), method, answer_is_lost)
     with pytest.raises(StoreUnavailable):
         await canary.tick()
     await canary.tick()

@@ -23,7 +23,7 @@ from duetime.model.job import Options, encode_options
 from duetime.node.assembly import make_worker
 from duetime.store.address import open_ready, store_in_memory
 from duetime.store.protocol.store import Store
-from duetime.store.wrappers.observed import ObservedStore
+from duetime.store.wrappers.observed import StoreObserver, observed
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer, current_headers, is_traceparent, make_tracer
 from duetime.worker.context import current_traceparent
@@ -69,7 +69,7 @@ class World:
 @pytest.fixture
 async def world(exported: InMemorySpanExporter) -> AsyncIterator[World]:
     clock, tracer, app = ManualClock(), make_tracer(), App(settings=SETTINGS)
-    store = ObservedStore(store_in_memory(clock), Meters(), tracer).as_store
+    store = observed(store_in_memory(clock), StoreObserver(Meters(), tracer))
     await open_ready(store)
     with app.lent(store):
         yield World(app, store, clock, tracer)
@@ -202,8 +202,8 @@ async def test_runs_of_a_lane_that_was_not_read_yet_are_claimed_all_the_same(
     submitted = await submit(world.store, job(options=encode_options(Options(name="seen"))))
     worker = await hand(world.store)
     (lane_id,) = {lane.id for lane in await world.store.claims.lanes()} - set(lanes)
-    just_started = ObservedStore(world.store, Meters(), world.tracer).as_store
-    (run,) = await just_started.claim(worker.id, 1, [(lane_id, 1)])
+    just_started = observed(world.store, StoreObserver(Meters(), world.tracer))
+    (run,) = await just_started.claims.claim(worker.id, 1, [(lane_id, 1)])
     assert run.job_id == submitted.job_id
 
 
@@ -222,7 +222,7 @@ async def test_a_trace_that_comes_over_http(database_url: str, exported: InMemor
         async def t() -> None:
             done.append(current_traceparent())
 
-        store = ObservedStore(api.store, Meters(), tracer).as_store
+        store = observed(api.store, StoreObserver(Meters(), tracer))
         with app.lent(store):
             worker = make_worker(app, StoreSource(store), app.settings, tracer=tracer)
             running = asyncio.create_task(worker.run())

@@ -24,7 +24,7 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
     """asyncio never starts a task that was cancelled before it began: nobody would hear of its end."""
     store = store_in_memory()
     ended: asyncio.Queue[tuple[Running, Outcome]] = asyncio.Queue()
-    runner = TargetRunner(store, Settings(), CompletionLinks(store, "http://127.0.0.1:8420"))
+    runner = TargetRunner(store, Settings(), CompletionLinks(store.tenants, "http://127.0.0.1:8420"))
     executor = TargetExecutor(runner, lambda running, outcome: ended.put_nowait((running, outcome)))
     claimed = Claimed(new_id(), new_id(), 1, 1, 1, 0, 0, 0, 0, b"no target", None, None, None)
     running = Running(claimed, target_definition(HTTP), LaneKey(1, "default", 1, HTTP), Session(), 1, 10)

@@ -256,7 +256,7 @@ async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_wa
             execute(world.dsn, cursor, time.now - timedelta(seconds=1), time.now, healthy[0])
         return await fire_due(limit, plan, without)
 
-    monkeypatch.setattr(store, "fire_due", with_another_before)
+    monkeypatch.setattr(store.firing, "fire_due", with_another_before)
     scanner = Scanner(store, batch=4)
     for _ in range(10):
         await scanner.tick()

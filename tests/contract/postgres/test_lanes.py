@@ -108,7 +108,7 @@ async def test_runs_are_stored_in_lanes_of_their_own_after_a_rewind(
 async def test_who_serves_lanes_hears_of_a_rewind_on_an_open_connection(
     store: PostgresStore, world: PostgresWorld
 ) -> None:
-    follower = LaneFollower(store)
+    follower = LaneFollower(store.claims)
     await submit(store, job(queue="kept"))
     await submit(store, job(queue="lost"))
     await follower.read()
@@ -131,7 +131,7 @@ async def test_who_serves_lanes_hears_of_a_rewind_on_an_open_connection(
 async def test_who_serves_lanes_hears_of_a_rewind_before_anything_else_happened(
     store: PostgresStore, world: PostgresWorld
 ) -> None:
-    follower = LaneFollower(store)
+    follower = LaneFollower(store.claims)
     await submit(store, job(queue="kept"))
     await submit(store, job(queue="lost"))
     await follower.read()

@@ -1,6 +1,5 @@
 """What every role of the PostgreSQL store stands on."""
 
-from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.postgres.database import Database
 from duetime.store.postgres.hints import Hints
 from duetime.store.postgres.lanes import LaneBook
@@ -18,10 +17,10 @@ class Context:
         self,
         url: str,
         *,
-        pool_size: int = 8,
-        prepared: bool = True,
-        direct: str | None = None,
-        lanes_per_tenant: int = LANES_PER_TENANT,
+        pool_size: int,
+        prepared: bool,
+        direct: str | None,
+        lanes_per_tenant: int,
     ) -> None:
         self.database = Database(url, size=pool_size, prepared=prepared)
         self.transactions = PostgresTransactions(self.database)

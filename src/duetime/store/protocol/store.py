@@ -7,7 +7,7 @@ refuses the rows themselves. All methods may be called by any number of processe
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Protocol
@@ -518,3 +518,7 @@ class Store:
     def companion(self) -> "Store":
         """A store on the same database for another event loop (the heartbeat's); the caller opens and closes it."""
         raise NotImplementedError
+
+
+ROLES = tuple(each.name for each in fields(Store) if each.name != "sealer")
+"""The attributes of a store that are roles."""

@@ -1,10 +1,10 @@
 """What every role of the SQLite store stands on."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from duetime.clock import Clock, SystemClock
-from duetime.model.lane import LANES_PER_TENANT
+from duetime.clock import Clock
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.ready import Ready
 from duetime.store.shared.transaction import SharedRole
@@ -12,8 +12,6 @@ from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.transaction import SqliteTransactions
-
-_SYSTEM_CLOCK = SystemClock()
 
 
 class Context:
@@ -23,17 +21,16 @@ class Context:
         self,
         path: Path | Literal[":memory:"],
         *,
-        clock: Clock = _SYSTEM_CLOCK,
-        lanes_per_tenant: int = LANES_PER_TENANT,
-        serves: bool = False,
-        patience: float = 0.0,
+        clock: Clock,
+        lanes_per_tenant: int,
+        serves: bool,
+        patience: float,
+        database: Callable[..., Database],
     ) -> None:
-        """A store that `serves` keeps its file for as long as it is open, and others reach it over HTTP; `patience` is
-        how many seconds `open` waits for a file that another process has for a moment."""
         self.lane_book = LaneBook(clock, lanes_per_tenant)
         self.hints = Hints()
         self.ready = Ready(self.hints)
-        self.database = Database(
+        self.database = database(
             None if path == ":memory:" else Path(path),
             clock,
             on_rollback=self.lane_book.forget,

@@ -29,6 +29,7 @@ from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.control import ControlRole
+from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
 from duetime.store.sqlite.edits import EditingRole
 from duetime.store.sqlite.firing import FiringRole
@@ -99,11 +100,18 @@ class SqliteStore(Store):
         lanes_per_tenant: int = LANES_PER_TENANT,
         serves: bool = False,
         patience: float = 0.0,
+        database: Callable[..., Database] = Database,
     ) -> None:
         """A store that `serves` keeps its file for as long as it is open, and others reach it over HTTP; `patience` is
-        how many seconds `open` waits for a file that another process has for a moment."""
+        how many seconds `open` waits for a file that another process has for a moment. The simulation has a `database`
+        of its own."""
         self.context = context = Context(
-            path, clock=clock, lanes_per_tenant=lanes_per_tenant, serves=serves, patience=patience
+            path,
+            clock=clock,
+            lanes_per_tenant=lanes_per_tenant,
+            serves=serves,
+            patience=patience,
+            database=database,
         )
         self.database = context.database
         reads = ReadingRole(context)
