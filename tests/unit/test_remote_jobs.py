@@ -119,6 +119,12 @@ async def test_what_cannot_be_sent_is_refused_before_it_is(app: App, options: di
     assert not server.asked
 
 
+async def test_an_empty_batch_sends_nothing() -> None:
+    server = Server()
+    assert await server.jobs.submit([]) == []
+    assert not server.asked
+
+
 async def test_one_request_tells_how_a_run_stands() -> None:
     server = Server()
     look = await server.jobs.look(parse("job", JOB))

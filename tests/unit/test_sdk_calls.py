@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -119,6 +120,14 @@ async def test_a_configured_task_in_words_is_resolved_on_the_day_it_is_submitted
     assert first.next_run is not None and second.next_run == first.next_run + timedelta(days=1)
 
 
+async def test_a_time_replaces_the_words_of_a_configured_task(send: Any) -> None:
+    tomorrow = send.options(when="tomorrow at 8")
+    with pytest.raises(InvalidInput, match=r"connection: builtins\.object is not a connection"):
+        await tomorrow.bind("a").submit(run_at="2030-01-01T00:00:00Z", connection=object())
+    with pytest.raises(InvalidInput, match="'tomorrow at 8' is counted from the day"):
+        await tomorrow.bind("a").submit(run_at=None, connection=object())
+
+
 def test_a_task_and_a_configured_task_are_resolved_once(send: Any) -> None:
     urgent = send.options(priority="HIGH")
     assert urgent.resolved is not None and urgent.resolved is urgent.bind("a").task.resolved
@@ -132,6 +141,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"run_at": "2030-01-01T00:00:00Z"},
     {"retries": 5},
     {"retry": RetryPolicy(retries=7, base=1.0, give_up_on=(KeyError,))},
+    {"retry": {"retries": 7, "base": 1.0, "give_up_on": ["KeyError"]}},
     {"delivery": "at_most_once"},
     {"timeout": "5s", "tags": ["a"], "name": "n", "key": "k"},
     {"timeout": None, "tags": ["b"]},
@@ -228,6 +238,22 @@ async def test_a_connection_is_never_left_out_silently(send: Any) -> None:
     ):
         with pytest.raises(InvalidInput, match="connection: takes one job that runs once"):
             await submit()
+
+
+def test_the_connection_of_a_task_is_used_on_the_callers_thread(app: App) -> None:
+    threads = set()
+
+    class Connection:
+        def __getattr__(self, name: str) -> Any:
+            threads.add(threading.current_thread())
+            raise AttributeError(name)
+
+    @app.task
+    def tidy() -> None: ...
+
+    with pytest.raises(InvalidInput, match="is not a connection"):
+        app.sync.submit(tidy.options(connection=Connection()))
+    assert threads == {threading.main_thread()}
 
 
 # What is never awaited.

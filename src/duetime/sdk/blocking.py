@@ -17,7 +17,7 @@ from duetime.sdk.preview import Preview
 from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
 from duetime.sdk.stored_jobs import GraphLike
 from duetime.sdk.submission import Submission, TargetLike
-from duetime.sdk.task import Bindable, Call
+from duetime.sdk.task import Bindable, Call, Task
 from duetime.spec.identity import JobLike, RunLike
 from duetime.spec.options import Duration, EditOptions, ScheduleOptions, SubmitOptions
 
@@ -43,6 +43,8 @@ class SyncApp:
 
     def submit(self, what: Any, args: Any = None, /, **options: Any) -> SyncReceipt[Any]:
         """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
+        if isinstance(what, Task):
+            what = what.bind()  # its connection is found below
         connection = options.get("connection")
         if connection is None and isinstance(what, Call):
             connection = what.task.connection

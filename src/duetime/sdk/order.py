@@ -18,7 +18,7 @@ from duetime.model.job import DEFAULT_TENANT, NewJob
 from duetime.model.schedule import Once
 from duetime.model.target import Target
 from duetime.sdk.task import Call, Task
-from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve
+from duetime.spec.resolved import NOTHING_GIVEN, TIMES, Resolved, is_told_by_day, merged, resolve
 from duetime.targets.validation import TargetRules
 
 NO_OPTIONS: dict[str, Any] = {}
@@ -52,12 +52,15 @@ class Node(NamedTuple):
 def needs_the_day(orders: Sequence[Order]) -> bool:
     """Whether a schedule among them can only be told from the day on which it is submitted."""
     known: Mapping[str, Any] = NO_OPTIONS
+    has_time = False
     for order in orders:
         if order.options is not known:
             known = order.options
-            if known and is_told_by_day(known):
+            has_time = any(name in TIMES and value is not None for name, value in known.items())
+            if has_time and is_told_by_day(known):
                 return True
-        if isinstance(order.what, Call) and order.what.task.resolved is None:
+        # A time that the submission gives replaces the one of the task.
+        if not has_time and isinstance(order.what, Call) and order.what.task.resolved is None:
             return True
     return False
 

@@ -54,6 +54,8 @@ class RemoteJobs:
         return answer.fires[0].utc - _SECOND
 
     async def submit(self, orders: Sequence[Order]) -> list[Submitted]:
+        if not orders:
+            return []
         if len(orders) == 1:
             return [submitted_of(await self._client.create_job(**_fields(orders[0])))]
         answer = await self._client.create_jobs([_fields(order) for order in orders])

@@ -28,10 +28,9 @@ from duetime.model.job import (
     encode_options,
 )
 from duetime.model.lane import LaneKey, Tier
-from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule, needs_now
 from duetime.spec.derived import OF_EDITS, OPTIONS
-from duetime.spec.kinds import plainest
+from duetime.spec.kinds import plainest, read_retry
 from duetime.spec.request_hash import request_hash
 
 POLICIES = ("misfire", "overlap", "jitter", "max_runs")
@@ -157,8 +156,8 @@ def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
         replaced.add("retries")
     if given.get("delivery") == "at_most_once":
         replaced.add("retries")
-        if isinstance(policy := earlier.get("retry"), RetryPolicy):
-            given.setdefault("retry", msgspec.structs.replace(policy, retries=0))
+        if (policy := earlier.get("retry")) is not None:
+            given.setdefault("retry", msgspec.structs.replace(read_retry(policy, "retry"), retries=0))
     return {**{name: value for name, value in earlier.items() if name not in replaced}, **given}
 
 
