@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -29,6 +30,19 @@ async def test_work_that_fails_leaves_nothing_and_spares_the_others(store: Eithe
     assert isinstance(failed, InvalidInput) and done == "done"
     kept = [await store.context.transactions.value("find_secret", name=name) for name in ("lost", "kept")]
     assert kept == [None, b"2"]
+
+
+async def test_values_of_a_subclass_are_values_of_its_class(store: Either) -> None:
+    class Id(UUID):
+        """As asyncpg has its own."""
+
+    class Duration(timedelta):
+        """As pendulum has its own."""
+
+    key = Id(bytes=new_id().bytes)
+    await store.transactions.of(TENANT).execute("put_payload", tenant_id=TENANT, id=key, body=b"1")
+    assert await store.transactions.reading(TENANT).value("find_payload", tenant_id=TENANT, id=key) == b"1"
+    assert await store.transactions.value("take_notifying", holder=key, period=Duration(1)) is None
 
 
 async def test_values_come_back_as_they_were_given(store: Either) -> None:

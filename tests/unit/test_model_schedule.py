@@ -190,3 +190,13 @@ def test_any_aware_time_is_in_range_or_refused(moment: datetime) -> None:
         return
     assert found == moment.astimezone(UTC)
     assert found.tzinfo is UTC
+
+
+def test_a_moment_of_a_subclass_can_be_stored() -> None:
+    class Moment(datetime):
+        """As pendulum and pandas have their own."""
+
+    run_at = Moment(2030, 1, 1, 12, 30, 15, 7, ZoneInfo("Europe/Berlin"))
+    schedule = make_schedule(run_at=run_at)
+    assert isinstance(schedule, Once) and type(schedule.at) is datetime
+    assert decode_schedule(encode_schedule(schedule)) == make_schedule(run_at=run_at.isoformat())

@@ -43,6 +43,8 @@ def check_moment(value: object, field: str) -> datetime:
         moment = LATEST
     if not EARLIEST <= moment < LATEST:
         raise InvalidInput(f"{value.isoformat()} is out of range", field=field, remedy="from 1970 to 9000")
+    if type(moment) is not datetime:  # a subclass, such as pendulum's or pandas's, cannot be encoded
+        moment = datetime.combine(moment.date(), moment.time(), UTC)
     return moment
 
 

@@ -135,9 +135,15 @@ def encoded(given: Mapping[str, Any], now: int) -> dict[str, Any]:
                 found[f"{name}_places"] = listed([0] * len(value))
         elif value is None:
             found[name] = found[f"{name}_places"] = None
+        # Also of a subclass: asyncpg has its own `UUID`, for example.
+        elif isinstance(value, UUID):
+            found[name] = value.bytes
+        elif isinstance(value, datetime):
+            found[name] = stamp(value)
+        elif isinstance(value, timedelta):
+            found[name] = microseconds(value)
         else:
-            encoder = _ENCODERS.get(type(value))
-            found[name] = value if encoder is None else encoder(value)
+            found[name] = value
     return found
 
 
@@ -158,9 +164,4 @@ _DECODERS: dict[Kind, Callable[[Any], Any]] = {
     Kind.IDS: _identities,
     Kind.NAMES: names,
     Kind.DATES: dates,
-}
-_ENCODERS: dict[type, Callable[[Any], Any]] = {
-    datetime: stamp,
-    timedelta: microseconds,
-    UUID: lambda identity: identity.bytes,
 }
