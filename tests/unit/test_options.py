@@ -13,10 +13,12 @@ from duetime.api.job_maker import JobMaker
 from duetime.cli.job_options import flags_of, read_flags
 from duetime.errors import InvalidInput
 from duetime.model.job import NewJob
+from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion
 from duetime.settings import Settings
+from duetime.spec import kinds
 from duetime.spec.dependencies import Needs
 from duetime.spec.derived import OF_EDITS, OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OPTIONS
 from duetime.spec.options import EditOptions, ScheduleOptions, SubmitOptions, TaskOptions
@@ -46,28 +48,23 @@ policies = st.builds(
     base=st.sampled_from([0.5, 5.0]),
     give_up_on=st.sampled_from([(), (ValueError, "shop.SoldOut")]),
 )
+OF_KINDS: dict[object, tuple[st.SearchStrategy[Any], object]] = {
+    kinds.read_name: (words, 5),
+    check_key: (keys, 5),
+    kinds.read_seconds: (lengths, -1),
+    kinds.read_count: (st.integers(1, 1000), -1),
+}
+"""By how an option is read: values of it, and an invalid one."""
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "queue": words,
     "priority": st.sampled_from(["HIGH", "MEDIUM", "LOW"]),
-    "retries": st.integers(0, 1000),
     "retry": policies,
-    "timeout": lengths,
     "delivery": st.sampled_from(["at_least_once", "at_most_once"]),
-    "concurrency_key": keys,
-    "concurrency": st.integers(1, 1_000_000),
-    "rate_key": keys,
     "rate": st.sampled_from(["100/m", "5/s", "10/30s", "60/60s"]),
-    "warn_after": lengths,
-    "name": keys,
     "tags": st.lists(words, max_size=5),
-    "owner": keys,
-    "payload_ref": keys,
     "when": st.sampled_from(["every weekday at 9am", "tomorrow at 8"]),
     "tz": st.sampled_from(["Europe/Berlin", "UTC"]),
     "run_at": moments,
     "run_in": lengths,
-    "key": keys,
-    "idempotency_key": keys,
     "depends_on": st.sampled_from([[JOB], [OTHER], Needs([OTHER], need="any", on="finished")]),
     "cron": st.just("0 9 * * MON-FRI"),
     "every": lengths,
@@ -78,10 +75,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "exclude": st.sampled_from([{"weekdays": ["SUN"], "dates": ["2026-12-25"]}, Exclusion(weekdays=("SUN",))]),
     "misfire": st.sampled_from(["skip", "all", Misfire("all", most=5)]),
     "overlap": st.sampled_from(["allow", "skip", "queue", "replace"]),
-    "jitter": lengths,
-    "max_runs": st.integers(1, 1000),
     "after": st.sampled_from([OTHER, JOB, {"job": OTHER, "on": "any"}]),
 }
+"""Of the other options."""
 BESIDE: dict[str, dict[str, Any]] = {
     "concurrency": {"concurrency_key": "c"},
     "rate_key": {"rate": "1/s"},
@@ -92,14 +88,20 @@ BESIDE: dict[str, dict[str, Any]] = {
 }
 """What an option needs beside it."""
 WRONG: dict[str, object] = {
-    **dict.fromkeys(("queue", "priority", "concurrency_key", "rate_key", "rate", "name", "owner", "key", "tags"), 5),
-    **dict.fromkeys(("payload_ref", "idempotency_key", "delivery", "when", "tz", "cron", "rrule", "overlap"), 5),
-    **dict.fromkeys(("retries", "timeout", "concurrency", "warn_after", "run_in", "every", "jitter"), -1),
+    **dict.fromkeys(("priority", "rate", "tags", "delivery", "when", "tz", "cron", "rrule", "overlap"), 5),
     **dict.fromkeys(("run_at", "start_at", "end_at", "depends_on", "after", "misfire", "day_match"), "nonsense"),
-    "max_runs": 0,
+    **dict.fromkeys(("run_in", "every"), -1),
     "retry": {"retries": -1},
     "exclude": {"weekdays": ["NEVERDAY"]},
 }
+
+
+def values_of(name: str) -> st.SearchStrategy[Any]:
+    return VALUES[name] if name in VALUES else OF_KINDS[OPTIONS[name].kind.read][0]
+
+
+def wrong_value_of(name: str) -> object:
+    return WRONG[name] if name in WRONG else OF_KINDS[OPTIONS[name].kind.read][1]
 
 
 def in_python(given: dict[str, Any]) -> NewJob:
@@ -137,7 +139,7 @@ def made(request: JobRequest) -> NewJob:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_an_option_means_the_same_everywhere(name: str, data: st.DataObject) -> None:
-    given = {**BESIDE.get(name, {}), name: data.draw(VALUES[name], name)}
+    given = {**BESIDE.get(name, {}), name: data.draw(values_of(name), name)}
     job = in_python(given)
     assert over_http(given) == job
     if not (name == "depends_on" and isinstance(given[name], Needs)):  # a flag names the jobs only
@@ -146,7 +148,7 @@ def test_an_option_means_the_same_everywhere(name: str, data: st.DataObject) -> 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_what_cannot_be_meant_is_refused_everywhere(name: str) -> None:
-    given = {**BESIDE.get(name, {}), name: WRONG[name]}
+    given = {**BESIDE.get(name, {}), name: wrong_value_of(name)}
     with pytest.raises(InvalidInput) as refused:
         in_python(given)
     assert refused.value.field is not None and name in refused.value.field

@@ -43,10 +43,9 @@ def create_job(
     It does a task that workers have, or duetime does it itself: a `target` is a call or a command, a `callback_url` is
     short for a POST of the arguments.
 
-    Other options are fields of the API: `name`, `owner`, `queue`, `priority`, `retries`, `retry`, `timeout`, `key`,
-    `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `day_match`, `start_at`, `end_at`,
-    `exclude`, `concurrency_key`, `concurrency`, `rate_key`, `rate`,
-    `warn_after`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
+    `options` are the other job options by name (docs/options.md).
+
+    It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
     """
     body = job_fields(
         task=task,
