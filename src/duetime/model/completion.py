@@ -6,9 +6,11 @@ from typing import assert_never
 
 import msgspec
 
+from duetime.duration import format_duration
+from duetime.ids import once_run_id, run_id, time_of
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import Failure, FailureClass, bounded
-from duetime.model.job import decode_options
+from duetime.model.job import Options, decode_options
 from duetime.model.outcome import Cancelled, Failed, HandedOver, Outcome, Skipped, Snoozed, Succeeded
 from duetime.model.retry import Verdict, decide
 from duetime.model.run import Event
@@ -28,23 +30,46 @@ def timed_out(claimed: Claimed) -> Outcome:
 
 
 def not_tried(claimed: Claimed) -> Outcome | None:
-    """The outcome of a run that is not attempted: its arguments cannot be decrypted here, or it waited for too long."""
+    """The outcome of a run that is not attempted: it waited for too long, or its arguments cannot be decrypted here."""
+    if claimed.options is not None and (late := _too_late(claimed)) is not None:
+        return late
     if claimed.args_problem is not None:
         text = f"its arguments cannot be opened: {claimed.args_problem}"
         if claimed.key_unknown:
             # During a key rotation some processes do not have the new key yet. Another one may take the run meanwhile.
             return Snoozed(min(_FIRST_WAIT * 2 ** min(claimed.fence - 1, 10), _LONGEST_WAIT), text)
         return Failed(Failure(FailureClass.ERROR, text, final=True))
-    return None if claimed.options is None else _too_late(claimed)
+    return None
 
 
 def _too_late(claimed: Claimed) -> Skipped | None:
-    """Whether a ready run waited too long for a worker, by its misfire policy."""
-    misfire = decode_options(claimed.options).misfire
+    """Whether a run waited too long for its first start: it has expired, or its misfire policy skips it."""
+    if claimed.attempt > 1 or claimed.lost:
+        return None
+    options = decode_options(claimed.options)
+    if _has_expired(claimed, options):
+        return Skipped(f"expired: not started within {format_duration(timedelta(seconds=options.expires_in or 0))}")
     late = (claimed.started - claimed.ready) / 1_000_000
-    if misfire.mode != "skip" or late <= misfire.after or claimed.attempt > 1 or claimed.lost:
+    if options.misfire.mode != "skip" or late <= options.misfire.after:
         return None
     return Skipped(f"missed: {late:.0f} s late when a worker was free")
+
+
+def _has_expired(claimed: Claimed, options: Options) -> bool:
+    if options.expires_in is None or claimed.started - claimed.due <= options.expires_in * 1_000_000:
+        return False
+    return not _is_asked_for(claimed, options)
+
+
+def _is_asked_for(claimed: Claimed, options: Options) -> bool:
+    """Whether a user asked for this run: a trigger, a backfill of past occurrences, a repeat. Its id has a nonce, while
+    the id of an occurrence is computed from its moment."""
+    if options.replays is not None or options.follows is not None:
+        return options.replays is not None
+    at, occurrence = time_of(claimed.run_id), run_id(claimed.job_id, claimed.due_at)
+    if claimed.run_id in (occurrence, once_run_id(claimed.job_id, at)):
+        return False
+    return at == time_of(occurrence)  # with jitter, an occurrence is due later than the moment in its id
 
 
 def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:

@@ -62,6 +62,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """The breaker of its runs, instead of that of its task: the host that they call."""
     warn_after: float | None = None
     """Seconds after which a run is reported as slow; it is not stopped."""
+    expires_in: float | None = None
+    """Seconds after its due time in which a run must start; after that it is skipped."""
     traceparent: str | None = None
     """The trace that the run of a one-off job belongs to."""
     trace_link: str | None = None

@@ -97,6 +97,15 @@ class TaskOptions(TypedDict, total=False):
         Duration | None,
         Option("How long one attempt may take.", example="30s", at_least=0.001, at_most=7 * DAY),
     ]
+    expires_in: Annotated[
+        Duration | None,
+        Option(
+            "A run that has not started this long after its due time ends as SKIPPED.",
+            example="1h",
+            at_least=1,
+            at_most=30 * DAY,
+        ),
+    ]
     delivery: Annotated[
         Delivery, Option("`at_most_once`: an attempt that lost its worker is not repeated. Default: `at_least_once`.")
     ]

@@ -111,7 +111,12 @@ begin
             attempt = r.attempt - (not x.spent)::int, lost = r.lost + (x.attempt_state = AttemptState.LOST)::int,
             -- One that failed has shown that it kills no worker.
             lane_id = coalesce(x.lane, case when x.attempt_state = AttemptState.FAILED then r.home_lane else r.lane_id end),
-            first_started_at = coalesce(r.first_started_at, r.started_at)
+            first_started_at = coalesce(r.first_started_at, r.started_at),
+            -- A snooze spends nothing, so nothing else would show that the run has started and cannot expire any more.
+            options = case
+                when x.attempt_state = AttemptState.SNOOZED and position('"expires_in"'::bytea in r.options) > 0
+                then convert_to((convert_from(r.options, 'utf8')::jsonb - 'expires_in')::text, 'utf8')
+                else r.options end
         from unnest(retry_runs.ids, retry_runs.fences, attempt_states, failures, errors, retry_runs.logs, delays, spents,
             retry_runs.lanes) as x(id, fence, attempt_state, failure, error, log, delay, spent, lane)
         where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = retry_runs.worker and not r.cancel_requested

@@ -48,7 +48,10 @@ update runs
 set worker_id = null, claim_no = null, ready_at = :now + x.delay, attempt = attempt - (not x.spent),
     lost = lost + (x.attempt_state = AttemptState.LOST),
     lane_id = coalesce(x.lane_id, case when x.attempt_state = AttemptState.FAILED then runs.home_lane else runs.lane_id end),
-    first_started_at = coalesce(first_started_at, started_at)
+    first_started_at = coalesce(first_started_at, started_at),
+    -- A snooze spends nothing, so nothing else would show that the run has started and cannot expire any more.
+    options = case when x.attempt_state = AttemptState.SNOOZED and instr(options, cast('"expires_in"' as blob)) > 0
+        then cast(json_remove(cast(options as text), '$.expires_in') as blob) else options end
 from (
     select substr(:ids, key * 16 + 1, 16) as id, value ->> 0 as attempt_state, value ->> 4 as delay,
         value ->> 5 as spent, value ->> 6 as lane_id
