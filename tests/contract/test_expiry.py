@@ -40,7 +40,7 @@ async def begin(worker: Hand) -> list[Claimed]:
 
 async def ended(store: Store, run_id: UUID | None) -> tuple[RunState, str | None]:
     assert run_id is not None
-    run = await store.run(TENANT, run_id)
+    run = await store.reads.run(TENANT, run_id)
     return run.state, run.error
 
 
@@ -87,7 +87,7 @@ async def test_a_one_off_expires_after_its_moment(store: Store, time: Time) -> N
     await fire(store)
     (run,) = await begin(worker)
     assert run.job_id == submitted[1].job_id
-    (late,) = await store.runs_of_job(TENANT, submitted[0].job_id)
+    (late,) = await store.reads.runs_of_job(TENANT, submitted[0].job_id)
     assert (late.state, late.error) == EXPIRED
 
 
@@ -101,7 +101,7 @@ async def test_each_occurrence_expires_after_its_own_moment(store: Store, time: 
     time.advance(minutes=7)
     (run,) = await begin(worker)
     assert run.due_at >= START + timedelta(hours=3)
-    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    runs = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert [(each.state, each.error) for each in runs if each.id != run.run_id] == [EXPIRED] * 2
 
 
@@ -124,9 +124,9 @@ async def test_a_run_that_was_given_back_unstarted_still_expires(store: Store, t
     submitted = await submit(store, expiring())
     (run,) = await begin(worker)
     if how == "release":
-        await store.release(worker.id, [worker.claim_no])
+        await store.claims.release(worker.id, [worker.claim_no])
     else:
-        await store.hand_back(worker.id, [(run.run_id, run.fence)])
+        await store.completions.hand_back(worker.id, [(run.run_id, run.fence)])
     time.advance(minutes=11)
     assert await begin(worker) == []
     assert await ended(store, submitted.run_id) == EXPIRED
@@ -158,10 +158,10 @@ async def test_the_next_occurrence_in_the_queue_follows_an_expired_one(store: St
         time.advance(hours=1)
         await fire(store)
     assert await begin(worker) == []
-    await store.unblock(100)
+    await store.firing.unblock(100)
     (run,) = await begin(worker)
     assert run.due_at == START + timedelta(hours=2)
-    states = [run.state for run in await store.runs_of_job(TENANT, submitted.job_id)]
+    states = [run.state for run in await store.reads.runs_of_job(TENANT, submitted.job_id)]
     assert sorted(states) == [RunState.RUNNING, RunState.SKIPPED]
 
 
@@ -174,7 +174,7 @@ async def test_what_depends_on_an_expired_run_goes_on(store: Store, time: Time) 
     await submit(store, waiting)
     time.advance(minutes=11)
     assert await begin(worker) == []
-    await store.settle(100)
+    await store.graphs.settle(100)
     (run,) = await begin(worker)
     assert run.job_id == child.id
 
@@ -186,10 +186,10 @@ async def test_a_run_after_another_expires_after_the_end_of_that_one(store: Stor
     time.advance(days=1)
     await fire(store)
     await worker.succeed(await worker.claim_one())
-    await store.settle(100)
+    await store.graphs.settle(100)
     time.advance(minutes=11)
     assert await begin(worker) == []
-    (run,) = await store.runs_of_job(TENANT, follower.job_id)
+    (run,) = await store.reads.runs_of_job(TENANT, follower.job_id)
     assert (run.state, run.error) == EXPIRED
 
 
@@ -198,14 +198,14 @@ async def test_a_run_that_a_user_asks_for_does_not_expire(store: Store, time: Ti
     worker = await hand(store, LONG)
     submitted = await submit(store, expiring(Cron("0 0 1 1 *")))
     if how == "trigger":
-        await store.trigger_job(TENANT, submitted.job_id, b"nonce")
+        await store.control.trigger_job(TENANT, submitted.job_id, b"nonce")
     elif how == "backfill":
-        await store.backfill_job(TENANT, submitted.job_id, [START - timedelta(days=3)], b"nonce", 10.0)
+        await store.control.backfill_job(TENANT, submitted.job_id, [START - timedelta(days=3)], b"nonce", 10.0)
     else:
         late = await submit(store, expiring())
         time.advance(minutes=11)
         assert await begin(worker) == []
         assert late.run_id is not None
-        await store.retry_run(TENANT, late.run_id, b"nonce")
+        await store.replay.retry_run(TENANT, late.run_id, b"nonce")
     time.advance(hours=1)
     assert len(await begin(worker)) == 1
