@@ -40,9 +40,9 @@ async def test_values_of_a_subclass_are_values_of_its_class(store: Either) -> No
         """As pendulum has its own."""
 
     key = Id(bytes=new_id().bytes)
-    await store.transactions.of(TENANT).execute("put_payload", tenant_id=TENANT, id=key, body=b"1")
-    assert await store.transactions.reading(TENANT).value("find_payload", tenant_id=TENANT, id=key) == b"1"
-    assert await store.transactions.value("take_notifying", holder=key, period=Duration(1)) is None
+    await store.context.transactions.of(TENANT).execute("put_payload", tenant_id=TENANT, id=key, body=b"1")
+    assert await store.context.transactions.reading(TENANT).value("find_payload", tenant_id=TENANT, id=key) == b"1"
+    assert await store.context.transactions.value("take_notifying", holder=key, period=Duration(1)) is None
 
 
 async def test_values_come_back_as_they_were_given(store: Either) -> None:
