@@ -31,8 +31,8 @@ _PRELOADED = (
     "duetime.cli.run",
     "duetime.cli.worker",
     "duetime.node.assembly",
-    "duetime.store.wrappers.sealed_postgres",
-    "duetime.store.wrappers.sealed_sqlite",
+    "duetime.store.postgres",
+    "duetime.store.sqlite",
 )
 _LONGEST = 1 << 17
 """Bytes of a message."""

@@ -33,8 +33,8 @@ from duetime.store.protocol.store import Intake as IntakeRole
 
 
 class Intake:
-    def __init__(self, store: IntakeRole, *, tenant_id: int = DEFAULT_TENANT) -> None:
-        self._store = store
+    def __init__(self, intake: IntakeRole, *, tenant_id: int = DEFAULT_TENANT) -> None:
+        self._intake = intake
         self._tenant_id = tenant_id
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
@@ -43,7 +43,7 @@ class Intake:
         wait = KeyWait()
         while True:
             try:
-                return await self._store.submit(self._tenant_id, jobs)
+                return await self._intake.submit(self._tenant_id, jobs)
             except KeyInFlight as error:
                 await wait.turn(error)
 

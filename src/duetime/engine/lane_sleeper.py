@@ -11,12 +11,12 @@ _SHARE = 0.1
 
 
 class LaneSleeper:
-    def __init__(self, store: Claims, *, interval: timedelta = timedelta(seconds=2)) -> None:
-        self._store = store
+    def __init__(self, claims: Claims, *, interval: timedelta = timedelta(seconds=2)) -> None:
+        self._claims = claims
         self._interval = interval.total_seconds()
 
     async def tick(self) -> float:
         began = monotonic()
-        rested = await self._store.tidy_lanes()
+        rested = await self._claims.tidy_lanes()
         pause = (monotonic() - began) / _SHARE
         return pause if rested >= LANES_AT_ONCE else max(self._interval, pause)

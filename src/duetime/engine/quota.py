@@ -57,12 +57,12 @@ class Quota:
         self._estimates: dict[tuple[int, str], _Estimate] = {}
         self._limits: dict[int, tuple[float, Mapping[str, int]]] = {}
 
-    async def limits(self, store: Tenants, tenant_id: int) -> Mapping[str, int]:
+    async def limits(self, tenants: Tenants, tenant_id: int) -> Mapping[str, int]:
         """The limits of a tenant that are checked here, by name. Limits that are not set are omitted."""
         read_at, found = self._limits.get(tenant_id, (None, {}))
         if read_at is None or monotonic() - read_at >= _REMEMBERED:
             try:
-                limits = (await store.tenant_by_id(tenant_id)).limits
+                limits = (await tenants.tenant_by_id(tenant_id)).limits
                 found = {kind: most for kind in ESTIMATED if (most := getattr(limits, kind)) is not None}
             except NotFound:
                 found = {}  # a node's own jobs belong to no tenant
@@ -76,13 +76,13 @@ class Quota:
         self._limits.clear()
 
     @asynccontextmanager
-    async def taking(self, store: Tenants, tenant_id: int, needs: Mapping[str, int]) -> AsyncIterator[dict[str, int]]:
+    async def taking(self, tenants: Tenants, tenant_id: int, needs: Mapping[str, int]) -> AsyncIterator[dict[str, int]]:
         """Reserve room for so much more of each kind, to be stored within the block. An error releases the reservation.
         Lower the yielded numbers by what turns out not to be needed. Raises `QuotaExceeded`."""
-        limits = await self.limits(store, tenant_id)
+        limits = await self.limits(tenants, tenant_id)
         limited = {kind: (need, limits[kind]) for kind, need in needs.items() if need and kind in limits}
         for kind, (need, most) in limited.items():
-            await self._check(store, tenant_id, kind, need, most)
+            await self._check(tenants, tenant_id, kind, need, most)
         # No await between the last check and this, so no other caller takes the same room.
         estimates = {kind: self._estimate(tenant_id, kind) for kind in limited}
         for kind, (need, most) in limited.items():
@@ -104,27 +104,27 @@ class Quota:
     def _estimate(self, tenant_id: int, kind: str) -> _Estimate:
         return self._estimates.setdefault((tenant_id, kind), _Estimate())
 
-    async def _check(self, store: Tenants, tenant_id: int, kind: str, need: int, most: int) -> None:
+    async def _check(self, tenants: Tenants, tenant_id: int, kind: str, need: int, most: int) -> None:
         estimate = self._estimate(tenant_id, kind)
         if estimate.is_old(full=estimate.amount + need > most):
-            await self._count(store, tenant_id, kind, estimate, most)
+            await self._count(tenants, tenant_id, kind, estimate, most)
         if estimate.amount + need > most:
             raise over_quota(kind, most, estimate.amount)
 
-    async def _count(self, store: Tenants, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
+    async def _count(self, tenants: Tenants, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
         """The caller that finds a stale estimate counts. The others use the old estimate meanwhile, if there is one."""
         first = estimate.count is None
         if estimate.count is None:
-            estimate.count = asyncio.create_task(_count_anew(store, tenant_id, kind, estimate, most))
+            estimate.count = asyncio.create_task(_count_anew(tenants, tenant_id, kind, estimate, most))
             estimate.count.add_done_callback(retrieve_error)
         if first or estimate.counted_at is None:
             await asyncio.shield(estimate.count)
 
 
-async def _count_anew(store: Tenants, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
+async def _count_anew(tenants: Tenants, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
     before, began = estimate.stored, monotonic()
     try:
-        counted = await store.usage(tenant_id, kind, most + 1)
+        counted = await tenants.usage(tenant_id, kind, most + 1)
     finally:
         estimate.count = None
     # What was stored meanwhile may or may not be in the count.

@@ -42,12 +42,12 @@ _BY_TIME = attrgetter("ready", "run_id")
 
 
 class Claimer:
-    def __init__(self, store: Claims, wants: Wants) -> None:
-        self._store = store
+    def __init__(self, claims: Claims, wants: Wants) -> None:
+        self._claims = claims
         self._slots = wants.slots
         self._most = min(2 * _MOST, max(_MOST, wants.slots.total // 3))
         self._trials = wants.trials
-        self._lanes = KnownLanes(store, rules_every=_RULES_EVERY)
+        self._lanes = KnownLanes(claims, rules_every=_RULES_EVERY)
         self._planner = Planner(wants.places, wants.queues, strict=wants.strict, avoids=wants.open_targets)
         self._lanes.add(self._planner)
         self._poll = wants.poll.total_seconds()
@@ -244,11 +244,11 @@ class Claimer:
         self._unanswered = (session, claim_no, takes)
         self._quiet.clear()
         try:
-            claimed = await self._store.claim(session.id, claim_no, takes)
+            claimed = await self._claims.claim(session.id, claim_no, takes)
             await self._lanes.read_those_of(claimed)
             if again and not claimed:
                 # The earlier request may still be in progress, and would claim runs that no worker knows of.
-                await self._store.release(session.id, [claim_no])
+                await self._claims.release(session.id, [claim_no])
         finally:
             self._quiet.set()
         self._unanswered = None

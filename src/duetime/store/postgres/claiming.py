@@ -20,6 +20,7 @@ from duetime.store.postgres.marks import BEGINNING
 from duetime.store.postgres.role import Context, Role
 from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import Rules
+from duetime.store.shared.queues import paused_lanes
 
 
 class ClaimingRole(Role):
@@ -37,7 +38,7 @@ class ClaimingRole(Role):
         return int(await self.database.fetchval("tidy_lanes", LANE_IDLE, LANES_AT_ONCE))
 
     async def paused_lanes(self) -> frozenset[int]:
-        return frozenset([row["id"] for row in await self.transactions.rows("paused_lanes")])
+        return await paused_lanes(self.transactions)
 
     async def rules(self) -> Rules:
         return await self._limits.rules()

@@ -12,14 +12,14 @@ class Followed(NamedTuple):
 
 
 class LaneFollower:
-    def __init__(self, store: Claims) -> None:
-        self._store = store
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
         self._turn = NO_TURN
         self.by_id: dict[int, Lane] = {}
 
     async def read(self) -> Followed:
         """Read what has changed since the last time."""
-        changes = await self._store.lane_changes(self._turn)
+        changes = await self._claims.lane_changes(self._turn)
         gone = changes.asleep
         if changes.whole:
             awake = {lane.id for lane in changes.awake}

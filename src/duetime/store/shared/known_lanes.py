@@ -19,10 +19,10 @@ _WAKE_AFTER = 0.0005
 
 
 class KnownLanes:
-    def __init__(self, store: Claims, *, rules_every: float) -> None:
-        self._store = store
+    def __init__(self, claims: Claims, *, rules_every: float) -> None:
+        self._claims = claims
         self._rules_every = rules_every
-        self._awake = LaneFollower(store)
+        self._awake = LaneFollower(claims)
         self._planners: list[Planner] = []
         self._paused: frozenset[int] = frozenset()
         self._rules = Rules()
@@ -69,8 +69,8 @@ class KnownLanes:
         """Read pauses, weights, limits and suspects, unless that was done a moment ago."""
         if self.rules_age >= self._rules_every:
             self._rules_read_at = monotonic()
-            self._paused = await self._store.paused_lanes()
-            self._rules = await self._store.rules()
+            self._paused = await self._claims.paused_lanes()
+            self._rules = await self._claims.rules()
             for planner in self._planners:
                 planner.learn_rules(self._rules.weights, self._rules.suspicion)
 
@@ -84,7 +84,7 @@ class KnownLanes:
             for lane_id in planner.lanes_to_look_at()
             if lane_id not in paused and lane_id not in full
         }
-        return await self._store.look(list(lanes), depth_of_look(len(lanes), room)) if lanes else None
+        return await self._claims.look(list(lanes), depth_of_look(len(lanes), room)) if lanes else None
 
     def until_next(self, look: Look | None, most: float) -> float:
         """How long until a look may find more than this one."""

@@ -5,7 +5,7 @@ from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.protocol.store import Claims
 from duetime.store.shared.queue_rows import stored_queues, task_infos
-from duetime.store.shared.transaction import SharedContext, SharedRole, Transaction
+from duetime.store.shared.transaction import SharedContext, SharedRole, Statements, Transaction
 
 _CAP = 10_000
 
@@ -55,3 +55,7 @@ class QueueRole(SharedRole):
     async def _queues(self, tenant_id: int, name: str | None, cap: int) -> list[Queue]:
         reading = self.transactions.reading(tenant_id)
         return stored_queues(await reading.rows("list_queues", tenant_id=tenant_id, name=name, cap=cap), tenant_id, cap)
+
+
+async def paused_lanes(statements: Statements) -> frozenset[int]:
+    return frozenset([row["id"] for row in await statements.rows("paused_lanes")])

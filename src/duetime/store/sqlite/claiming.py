@@ -12,6 +12,7 @@ from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import Rules
+from duetime.store.shared.queues import paused_lanes
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
@@ -34,7 +35,7 @@ class ClaimingRole(Role):
         return await self.database.run(self.lane_book.tidy)
 
     async def paused_lanes(self) -> frozenset[int]:
-        return frozenset([row["id"] for row in await self.transactions.rows("paused_lanes")])
+        return await paused_lanes(self.transactions)
 
     async def rules(self) -> Rules:
         return await self.database.run(read_rules)
