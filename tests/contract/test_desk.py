@@ -33,7 +33,7 @@ async def test_a_claim_that_another_server_was_committing_is_found(
         asked += 1
         return [] if asked == 1 else await real(worker_id, claim_no, takes)
 
-    monkeypatch.setattr(other, "claim", claim)
+    monkeypatch.setattr(other.claims, "claim", claim)
     gateway = WorkerGateway(other, poll=timedelta(seconds=1))
     dealing = asyncio.create_task(gateway.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -7,6 +7,7 @@ import pytest
 
 from duetime.engine import fire_quota, quota_store
 from duetime.store.address import store_in_memory
+from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import ROLES, Firing, Store
 from duetime.store.sqlite import SqliteStore
 from duetime.store.wrappers import observed, sealed
@@ -77,11 +78,14 @@ def test_a_wrapper_of_a_method_that_was_renamed_is_refused() -> None:
         overlay(Plain(), Renamed())
 
 
+@pytest.mark.parametrize(
+    "store", [SqliteStore(":memory:"), PostgresStore("postgresql:///none")], ids=["sqlite", "postgres"]
+)
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_has_the_methods_of_its_protocol(role: str) -> None:
+def test_a_role_has_the_methods_of_its_protocol(store: Store, role: str) -> None:
     protocol = get_type_hints(Store)[role]
     wanted = {name for name, _ in inspect.getmembers(protocol, inspect.isfunction) if not name.startswith("_")}
-    assert wanted and wanted <= set(methods(getattr(store_in_memory(), role)))
+    assert wanted and wanted <= set(methods(getattr(store, role)))
 
 
 def test_a_wrapped_store_shares_what_is_not_wrapped_and_keeps_its_kind() -> None:

@@ -166,7 +166,7 @@ async def test_no_claim_hands_a_run_to_the_tenant_of_another(
 async def test_jobs_in_a_callers_transaction_are_refused_one_lane_too_many(
     store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
 ) -> None:
-    store.context.lanes_per_tenant = 3
+    store.caller_transactions.lanes_per_tenant = 3  # type: ignore[attr-defined]
     await submit(store, job())
     for queue in ("default", "a", "a", "b"):
         async with session.transaction():
