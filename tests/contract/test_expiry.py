@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from duetime.engine.dealer import Dealer
+from duetime.engine.reaper import judge
 from duetime.model.attempt import Claimed
 from duetime.model.dependency import DependsOn, Rule, Wanted
 from duetime.model.job import NewJob, Options, decode_options, encode_options
@@ -20,7 +21,7 @@ from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker
 from tests.contract.hands import TENANT, Hand, fire, hand, job, submit
-from tests.contract.worlds import START, Time
+from tests.contract.worlds import START, Time, World
 from tests.support.waiting import eventually
 
 LONG = timedelta(days=30)
@@ -30,6 +31,12 @@ EXPIRED = (RunState.SKIPPED, "expired: not started within 10m")
 
 def expiring(schedule: Schedule = NOW, **options: Any) -> NewJob:
     return job(schedule, options=encode_options(Options(expires_in=600.0, **options)))
+
+
+def after_the_end_of(parent: NewJob) -> NewJob:
+    """A job that waits for another, however that ends."""
+    waits = DependsOn((parent.id,), Rule(wanted=Wanted.FINISHED))
+    return msgspec.structs.replace(job(task="count"), depends_on=waits)
 
 
 async def begin(worker: Hand) -> list[Claimed]:
@@ -168,10 +175,9 @@ async def test_the_next_occurrence_in_the_queue_follows_an_expired_one(store: St
 async def test_what_depends_on_an_expired_run_goes_on(store: Store, time: Time) -> None:
     worker = await hand(store, LONG)
     parent = expiring()
-    child = job(task="count")
     await submit(store, parent)
-    waiting = msgspec.structs.replace(child, depends_on=DependsOn((parent.id,), Rule(wanted=Wanted.FINISHED)))
-    await submit(store, waiting)
+    child = after_the_end_of(parent)
+    await submit(store, child)
     time.advance(minutes=11)
     assert await begin(worker) == []
     await store.graphs.settle(100)
@@ -209,3 +215,76 @@ async def test_a_run_that_a_user_asks_for_does_not_expire(store: Store, time: Ti
         await store.replay.retry_run(TENANT, late.run_id, b"nonce")
     time.advance(hours=1)
     assert len(await begin(worker)) == 1
+
+
+async def reap(store: Store) -> int:
+    return await store.reap(100, judge, timedelta(days=1))
+
+
+@pytest.mark.parametrize("how", ["no worker", "parked", "given back", "paused"])
+async def test_an_expired_run_ends_though_no_worker_claims_it(world: World, store: Store, time: Time, how: str) -> None:
+    worker = await hand(store, LONG)
+    if how == "parked":
+        await submit(store, expiring(concurrency_key="k"))
+        holder = await worker.claim_one()
+    submitted = await submit(store, expiring(concurrency_key="k" if how == "parked" else None))
+    if how == "paused":
+        await store.pause_queue(TENANT, "default")
+    if how == "parked":
+        assert await worker.claim() == []
+    if how == "given back":
+        await worker.claim_one()
+        await store.release(worker.id, [worker.claim_no])
+    time.advance(minutes=9)
+    later = await submit(store, expiring())
+    plain = await submit(store, job())
+    time.advance(minutes=2)
+    assert await reap(store) == 0, "nothing was lost"
+    assert submitted.run_id is not None
+    run = await store.run(TENANT, submitted.run_id)
+    assert (run.state, run.error, run.worker_id) == (*EXPIRED, None)
+    assert [(await ended(store, each.run_id))[0] for each in (later, plain)] == [RunState.PENDING] * 2
+    if how == "parked":
+        await worker.succeed(holder)
+        assert await world.rows_of("holds") == 0
+
+
+async def test_the_sweep_leaves_runs_that_have_started_or_were_asked_for(store: Store, time: Time) -> None:
+    worker = await hand(store, LONG)
+    recurring = await submit(store, expiring(Cron("0 0 1 1 *")))
+    await submit(store, *(expiring() for _ in range(3)))
+    again, snoozed, running = await worker.claim()
+    await worker.retry(again)
+    await worker.snooze(snoozed)
+    await store.trigger_job(TENANT, recurring.job_id, b"nonce")
+    time.advance(hours=1)
+    for _ in range(2):
+        await reap(store)
+    begun = {run.job_id for run in await begin(worker)}
+    assert begun == {again.job_id, snoozed.job_id, recurring.job_id}
+    assert (await ended(store, running.run_id))[0] is RunState.RUNNING
+
+
+async def test_what_depends_on_a_run_that_no_worker_claimed_goes_on(store: Store, time: Time) -> None:
+    worker = await hand(store, LONG)
+    parent = expiring()
+    await submit(store, parent)
+    child = after_the_end_of(parent)
+    await submit(store, child)
+    time.advance(minutes=11)
+    await reap(store)
+    await store.settle(100)
+    assert (await worker.claim_one()).job_id == child.id
+
+
+@pytest.mark.parametrize("options", [b'{"expires_in":600.0', b'{"expires_in":"soon"}', b'\xff"expires_in":1'])
+async def test_options_that_no_node_can_read_stop_nothing(store: Store, time: Time, options: bytes) -> None:
+    worker = await hand(store, LONG)
+    await submit(store, job(task="count", options=options), job(task="count", options=options))
+    first, _ = await worker.claim()
+    await worker.snooze(first)
+    await store.release(worker.id, [worker.claim_no])
+    late = await submit(store, expiring())
+    time.advance(hours=1)
+    await reap(store)
+    assert await ended(store, late.run_id) == EXPIRED

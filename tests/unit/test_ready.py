@@ -39,6 +39,7 @@ NOT_ANNOUNCED = {
     "claim": "takes",
     "claim_many": "takes",
     "claim_limited": "takes",
+    "take_late": "takes",
     "park_runs": "takes out of the lane",
     "put_off_runs": "delays",
     "leave_runs": "delays",

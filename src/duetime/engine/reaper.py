@@ -6,6 +6,8 @@ forward would make every lease look expired at once, so the reaper asks the guar
 The worker enforces timeouts, by monotonic time. A worker whose event loop hangs keeps its lease but enforces no
 timeout, so the reaper also takes long-overdue runs from live workers. If an expired lease was renewed, timeouts count
 from that renewal.
+
+It also ends waiting runs that have expired (`expires_in`), so that they end while no worker claims them, too.
 """
 
 import logging
@@ -62,6 +64,8 @@ def judge(lost: Sequence[Lost]) -> list[Completion]:
 
 
 def _judge(run: Lost) -> Completion:
+    if run.late is not None:
+        return Completion(run.run_id, run.fence, Verdict(Event.SKIP), AttemptState.SKIPPED, error=run.late)
     options = decode_options(run.options)
     if run.cancel_requested:
         return Completion(

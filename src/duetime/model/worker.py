@@ -85,3 +85,5 @@ class Lost(msgspec.Struct, frozen=True):
     """Whether the receiver of the call holds it now."""
     not_held: bool = False
     """Whether its worker is alive and does not hold it."""
+    late: str | None = None
+    """Why it is skipped: it waited too long, and no worker has started it."""

@@ -43,7 +43,7 @@ class ReapingRole(Role):
         freed: set[int] = set()
         await self._end_abandoned()
         await self._clocks.shift_back_in_turn()
-        await self._sweep.sweep()
+        await self._sweep.sweep(judge)
         async with self.database.transaction() as connection:
             # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
             await connection.execute(SQL["forget_dead_workers"])

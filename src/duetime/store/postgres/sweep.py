@@ -1,23 +1,29 @@
 """The sweep over the pages of the table of runs: no index names what a claim changes, so none could find them."""
 
 import logging
+from collections.abc import Sequence
 from uuid import UUID
 
+from duetime.model.attempt import Claimed
+from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import SQL, Connection
 from duetime.store.postgres.role import Role
-from duetime.store.rules.strays import SETTLED, Pace, Stray, by_worker, number_apart
+from duetime.store.protocol.service import JudgeLost
+from duetime.store.rules.lost_runs import never_started
+from duetime.store.rules.strays import REAPER, SETTLED, Pace, Stray, by_worker, number_apart
 
 log = logging.getLogger("duetime.reaper")
 
 _LEAST_PAGES = 200
+_AT_ONCE = 500
 
 
 class SweepRole(Role):
     _page = 0
     _pace: Pace | None = None
 
-    async def sweep(self) -> int:
-        """Go on with the walk, and list the strays that it finds; returns how many."""
+    async def sweep(self, judge: JudgeLost) -> int:
+        """Go on with the walk: end the expired runs that it finds, and list the strays; returns how many of these."""
         pages = await self.database.fetchval("pages_of_runs")
         if not pages:
             return 0
@@ -27,7 +33,8 @@ class SweepRole(Role):
         after = first + self._pace.step(pages)
         rows = await self.database.fetch("strays", first, after, SETTLED)
         self._page = after
-        strays = {Stray(*row) for row in rows}
+        await self._end_late([row["id"] for row in rows if row["worker_id"] is None], judge)
+        strays = {Stray(*row) for row in rows if row["worker_id"] is not None}
         if not strays:
             return 0
         async with self.database.transaction() as connection:
@@ -35,6 +42,17 @@ class SweepRole(Role):
         if found:
             log.warning("found %d runs that were running without a claim: they are listed again", found)
         return found
+
+    async def _end_late(self, run_ids: Sequence[UUID], judge: JudgeLost) -> None:
+        for batch in (run_ids[start : start + _AT_ONCE] for start in range(0, len(run_ids), _AT_ONCE)):
+            async with self.database.transaction() as connection:
+                rows = await connection.fetch(SQL["late_runs"], batch)
+                late = never_started(Claimed(*row) for row in rows)
+                if not late:
+                    continue
+                await connection.execute(SQL["take_late"], [run.run_id for run in late], REAPER)
+                applied = await apply(connection, REAPER, judge(late))
+            await self.parking.free(applied.freed)
 
 
 async def _list(connection: Connection, seen: set[Stray]) -> int:

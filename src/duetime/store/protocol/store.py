@@ -311,6 +311,9 @@ class Reaping(Protocol):
         How long a run has had is counted from its start, or from when its worker's lease was renewed after it was over.
         What was written before the clock was put back is brought to the present first (`shift_back`).
 
+        Waiting runs that have expired before their first start are judged too, within a pass of the walk over all runs
+        (`store/rules/strays.py`). They do not count in the result.
+
         A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
         that.
 

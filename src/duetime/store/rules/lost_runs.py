@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
+from duetime.model.attempt import Claimed
+from duetime.model.completion import not_tried
+from duetime.model.outcome import Skipped
 from duetime.model.worker import Lost
 from duetime.store.shared.job_rows import Fields
 
@@ -29,6 +32,17 @@ def past_timeout(rows: Iterable[Fields], overdue: timedelta) -> list[Lost]:
 def handed_over(rows: Iterable[Fields]) -> list[Lost]:
     """The runs that were handed over: to be finished, or late."""
     return [_lost(row, timed_out=True, handed_over=True) for row in rows]
+
+
+def never_started(runs: Iterable[Claimed]) -> list[Lost]:
+    """Of waiting runs, as a claim would find them now: those that would be skipped."""
+    found = []
+    for run in runs:
+        outcome = not_tried(run)
+        if isinstance(outcome, Skipped):
+            said = (run.run_id, run.fence, run.attempt, run.lost, run.options)
+            found.append(Lost(*said, False, False, timedelta(0), late=outcome.reason))
+    return found
 
 
 def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False, not_held: bool = False) -> Lost:

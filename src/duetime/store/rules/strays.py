@@ -10,6 +10,8 @@ when it lives. A worker that holds them names their claim. One that does not nam
 judged, because they may have begun. A number that the worker has used again does not stand for them: they are judged at
 once.
 
+The walk also finds waiting runs that have expired: those of queues that no worker serves are claimed by nothing else.
+
 The walk goes over all runs in `PASS` seconds, a stretch at a time, on every node. Where two nodes find the same stray,
 one of them lists it.
 """
@@ -61,6 +63,10 @@ class Pace:
         share = 1 / PASS if self._last is None else min(1.0, (now - self._last) / PASS)
         self._last = now
         return max(self._least, round(size * share) + 1)
+
+
+REAPER = UUID(int=0)
+"""Holds expired runs for the moment in which they end. History does not name it."""
 
 
 def number_apart(now: datetime) -> int:

@@ -32,7 +32,7 @@ class ReapingRole(Role):
             judged = 0
             # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
             connection.execute("forget_dead_workers", {"now": now})
-            self._sweep.sweep_within(connection, now)
+            self._sweep.sweep_within(connection, now, judge)
             judged += self._reap_dead(connection, now, limit, judge)
             for claim in connection.rows("overdue_claims", {**this, "now": now}):
                 judged += _reap_overdue(connection, _claim(claim, now), judge, overdue)

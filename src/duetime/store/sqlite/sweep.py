@@ -3,7 +3,11 @@
 import logging
 from collections import defaultdict
 
-from duetime.store.rules.strays import SETTLED, Pace, Stray
+from duetime.store.protocol.service import JudgeLost
+from duetime.store.rules.lost_runs import never_started
+from duetime.store.rules.strays import REAPER, SETTLED, Pace, Stray
+from duetime.store.sqlite.claiming import claimed_runs
+from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, microseconds, packed, places
@@ -20,8 +24,8 @@ class SweepRole(Role):
     """How many runs there are, as of the last pass."""
     _pace: Pace | None = None
 
-    def sweep_within(self, connection: Connection, now: int) -> int:
-        """Go on with the walk, and list the strays that it finds; returns how many."""
+    def sweep_within(self, connection: Connection, now: int, judge: JudgeLost) -> int:
+        """Go on with the walk: end the expired runs that it finds, and list the strays; returns how many of these."""
         if self._pace is None:
             self._pace = Pace(_LEAST_RUNS)
             self._size = connection.value("count_runs", {})
@@ -30,10 +34,13 @@ class SweepRole(Role):
         strays = []
         if last is not None:
             stretch = {"after": self._after, "last": last, "settled": now - microseconds(SETTLED), "now": now}
+            rows = connection.rows("strays", stretch)
             strays = [
                 Stray(identity(run_id), fence, identity(worker_id), claim_no)
-                for run_id, fence, worker_id, claim_no in connection.rows("strays", stretch)
+                for run_id, fence, worker_id, claim_no in rows
+                if worker_id is not None
             ]
+            _end_late(connection, now, b"".join(row[0] for row in rows if row[2] is None), judge)
         self._seen += count
         if count < take:
             self._after, self._size, self._seen = b"", self._seen, 0
@@ -43,6 +50,17 @@ class SweepRole(Role):
             _list(connection, now, strays)
             log.warning("found %d runs that were running without a claim: they are listed again", len(strays))
         return len(strays)
+
+
+def _end_late(connection: Connection, now: int, ids: bytes, judge: JudgeLost) -> None:
+    if not ids:
+        return
+    late = never_started(claimed_runs(connection.rows("late_runs", {"ids": ids, "places": places(ids), "now": now})))
+    if late:
+        ids = packed(run.run_id for run in late)
+        taken = {"ids": ids, "places": places(ids), "worker_id": REAPER.bytes, "now": now}
+        connection.execute("take_late", taken)
+        apply(connection, now, REAPER, judge(late))
 
 
 def _list(connection: Connection, now: int, strays: list[Stray]) -> None:

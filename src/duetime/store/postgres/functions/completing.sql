@@ -71,8 +71,9 @@ begin
             failure, due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options,
             result, logs, error)
         select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.spent, d.lost_by_now, d.attempt_state, d.end_state,
-            d.failure, d.due_at, d.ready_at, d.started_at, d.first_started_at, duetime.now(), d.worker_id, d.timeout_ms,
-            d.args, d.options, d.result, d.log, d.error
+            d.failure, d.due_at, d.ready_at, d.started_at, d.first_started_at, duetime.now(),
+            nullif(d.worker_id, '00000000-0000-0000-0000-000000000000'), d.timeout_ms, d.args, d.options, d.result, d.log,
+            d.error
         from done d
     ),
     dead as (
@@ -115,7 +116,7 @@ begin
             -- A snooze spends nothing, so nothing else would show that the run has started and cannot expire any more.
             options = case
                 when x.attempt_state = AttemptState.SNOOZED and position('"expires_in"'::bytea in r.options) > 0
-                then convert_to((convert_from(r.options, 'utf8')::jsonb - 'expires_in')::text, 'utf8')
+                then decode(regexp_replace(encode(r.options, 'escape'), '"expires_in":[0-9.]+', '"expires_in":null'), 'escape')
                 else r.options end
         from unnest(retry_runs.ids, retry_runs.fences, attempt_states, failures, errors, retry_runs.logs, delays, spents,
             retry_runs.lanes) as x(id, fence, attempt_state, failure, error, log, delay, spent, lane)

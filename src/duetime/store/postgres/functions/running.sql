@@ -24,6 +24,8 @@ grant execute on function duetime.running_runs to duetime_tenant;
 -- The running runs on a stretch of pages that neither a claim nor a handover lists: see `store/rules/strays.py`.
 -- Those that have started just now are passed over, unless the clock went back behind their start. Joined by hashing what the claims list:
 -- a claim lists hundreds of runs in one value, which is not to be opened for each of them.
+-- Also the waiting runs on these pages that have expired before their first start; they have no worker. For a run without
+-- the option this costs a look at its options, if it has any.
 create or replace function duetime.stray_runs(first bigint, after bigint, settled interval)
 returns table (id uuid, fence integer, worker_id uuid, claim_no bigint) language plpgsql stable
 set enable_seqscan = off set enable_indexscan = on set enable_nestloop = on set enable_hashjoin = on
@@ -35,8 +37,14 @@ begin
     with seen as materialized (
         select r.id, r.fence, r.worker_id, r.claim_no from duetime.runs r
         where r.ctid >= format('(%s,0)', first)::tid and r.ctid < format('(%s,0)', after)::tid
-            and r.worker_id is not null
-            and (r.started_at is null or r.started_at < duetime.now() - settled or r.started_at > duetime.now())
+            and case when r.worker_id is not null
+                then r.started_at is null or r.started_at < duetime.now() - settled or r.started_at > duetime.now()
+                when r.options is null or position('"expires_in":'::bytea in r.options) = 0 then false
+                -- Not read as JSON: one unreadable row must not stop the walk. Whole seconds, so a bit early: see never_started.
+                else r.attempt = 0 and r.lost = 0 and r.lane_id is not null and not r.manual
+                    and r.due_at + interval '1 second' * substring(encode(substring(r.options
+                        from position('"expires_in":'::bytea in r.options) + 13 for 9), 'escape') from '^[0-9]+')::int
+                        < duetime.now() end
     ),
     listed as materialized (
         select c.worker_id, c.claim_no, u.id
@@ -47,6 +55,6 @@ begin
     )
     select s.id, s.fence, s.worker_id, s.claim_no from seen s
     left join listed l on l.id = s.id and l.worker_id = s.worker_id and l.claim_no = s.claim_no
-    where case when s.claim_no is not null then l.id is null
+    where case when s.worker_id is null then true when s.claim_no is not null then l.id is null
         else (select 1 from duetime.handovers h where h.run_id = s.id and h.fence = s.fence limit 1) is null end;
 end $$;

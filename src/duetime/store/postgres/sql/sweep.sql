@@ -1,7 +1,7 @@
 -- pages_of_runs: how many pages the table of runs has
 select pg_relation_size('duetime.runs') / current_setting('block_size')::bigint;
 
--- strays: the running runs on these pages that no claim and no handover lists
+-- strays: the running runs on these pages that no claim and no handover lists, and the waiting ones that have expired
 select id, fence, worker_id, claim_no from duetime.stray_runs($1, $2, $3);
 
 -- hold_strays: hold strays, to see whether they are as they were; not those being completed
@@ -33,3 +33,12 @@ from duetime.runs r cross join (select duetime.clock() as now offset 0) m
 where r.id = any($1::uuid[]) and r.claim_no is null
 on conflict (run_id) do update
 set fence = excluded.fence, handed_at = excluded.handed_at, deadline = excluded.deadline;
+
+-- late_runs: waiting runs as a claim would find them now, held; not those that others hold
+select id, job_id, lane_id, fence + 1, attempt + 1, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
+    duetime.stamp(duetime.now()), args, options, timeout_ms, checkpoint
+from duetime.runs where id = any($1::uuid[]) and worker_id is null order by id for update skip locked;
+
+-- take_late: hold runs that are about to end without a start
+update duetime.runs set worker_id = $2, fence = fence + 1, attempt = attempt + 1, started_at = duetime.now()
+where id = any($1::uuid[]);

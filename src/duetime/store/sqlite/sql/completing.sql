@@ -23,8 +23,8 @@ insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, a
     error)
 select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = AttemptState.LOST),
     r.lost + (x.value ->> 0 = AttemptState.LOST),
-    x.value ->> 0, x.value ->> 1, x.value ->> 2, r.due_at, r.ready_at, r.started_at, r.first_started_at, :now, r.worker_id,
-    r.timeout_ms, r.args, r.options, substr(:texts, x.value ->> 4 >> 32, x.value ->> 4 & 0xffffffff),
+    x.value ->> 0, x.value ->> 1, x.value ->> 2, r.due_at, r.ready_at, r.started_at, r.first_started_at, :now,
+    nullif(r.worker_id, zeroblob(16)), r.timeout_ms, r.args, r.options, substr(:texts, x.value ->> 4 >> 32, x.value ->> 4 & 0xffffffff),
     substr(:texts, x.value ->> 5 >> 32, x.value ->> 5 & 0xffffffff), x.value ->> 3
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 insert or replace into dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
@@ -51,6 +51,7 @@ set worker_id = null, claim_no = null, ready_at = :now + x.delay, attempt = atte
     first_started_at = coalesce(first_started_at, started_at),
     -- A snooze spends nothing, so nothing else would show that the run has started and cannot expire any more.
     options = case when x.attempt_state = AttemptState.SNOOZED and instr(options, cast('"expires_in"' as blob)) > 0
+            and json_valid(cast(options as text))
         then cast(json_remove(cast(options as text), '$.expires_in') as blob) else options end
 from (
     select substr(:ids, key * 16 + 1, 16) as id, value ->> 0 as attempt_state, value ->> 4 as delay,
