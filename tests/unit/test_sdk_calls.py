@@ -111,6 +111,14 @@ async def test_the_last_value_of_an_option_counts(send: Any) -> None:
     assert (third.queue, third.priority) == ("mail", "MEDIUM"), "the task itself is as it was"
 
 
+def test_a_configured_task_keeps_its_options_when_the_caller_changes_the_list(send: Any) -> None:
+    tags = ["a"]
+    tagged = send.options(tags=tags)
+    tags.append("b")
+    assert tagged.given["tags"] == tagged.options(queue="q").given["tags"] == ["a"]
+    assert tagged.resolved.options.tags == tagged.options(queue="q").resolved.options.tags == ("a",)
+
+
 async def test_a_configured_task_in_words_is_resolved_on_the_day_it_is_submitted(send: Any) -> None:
     tomorrow = send.options(when="tomorrow at 8", tz="Europe/Berlin")
     async with harness(send.app) as jobs:

@@ -5,6 +5,7 @@ without an id and without arguments. A task, a configured task and the equal ite
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -145,8 +146,13 @@ def resolve(
 
 def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Options of which the later ones count before the earlier ones. An option that replaces another removes it: a
-    schedule is given as a whole, a policy includes its number of retries, and `at_most_once` means none."""
-    given = {name: value for name, value in later.items() if value is not None}
+    schedule is given as a whole, a policy includes its number of retries, and `at_most_once` means none. A list or dict
+    is copied: a task keeps its options, and the caller may go on to change what it gave."""
+    given = {
+        name: copy(value) if isinstance(value, (list, dict)) else value
+        for name, value in later.items()
+        if value is not None
+    }
     if not earlier:
         return given
     replaced: set[str] = set()
