@@ -218,7 +218,7 @@ async def test_a_run_that_a_user_asks_for_does_not_expire(store: Store, time: Ti
 
 
 async def reap(store: Store) -> int:
-    return await store.reap(100, judge, timedelta(days=1))
+    return await store.reaping.reap(100, judge, timedelta(days=1))
 
 
 @pytest.mark.parametrize("how", ["no worker", "parked", "given back", "paused"])
@@ -229,19 +229,19 @@ async def test_an_expired_run_ends_though_no_worker_claims_it(world: World, stor
         holder = await worker.claim_one()
     submitted = await submit(store, expiring(concurrency_key="k" if how == "parked" else None))
     if how == "paused":
-        await store.pause_queue(TENANT, "default")
+        await store.queues.pause_queue(TENANT, "default")
     if how == "parked":
         assert await worker.claim() == []
     if how == "given back":
         await worker.claim_one()
-        await store.release(worker.id, [worker.claim_no])
+        await store.claims.release(worker.id, [worker.claim_no])
     time.advance(minutes=9)
     later = await submit(store, expiring())
     plain = await submit(store, job())
     time.advance(minutes=2)
     assert await reap(store) == 0, "nothing was lost"
     assert submitted.run_id is not None
-    run = await store.run(TENANT, submitted.run_id)
+    run = await store.reads.run(TENANT, submitted.run_id)
     assert (run.state, run.error, run.worker_id) == (*EXPIRED, None)
     assert [(await ended(store, each.run_id))[0] for each in (later, plain)] == [RunState.PENDING] * 2
     if how == "parked":
@@ -256,7 +256,7 @@ async def test_the_sweep_leaves_runs_that_have_started_or_were_asked_for(store: 
     again, snoozed, running = await worker.claim()
     await worker.retry(again)
     await worker.snooze(snoozed)
-    await store.trigger_job(TENANT, recurring.job_id, b"nonce")
+    await store.control.trigger_job(TENANT, recurring.job_id, b"nonce")
     time.advance(hours=1)
     for _ in range(2):
         await reap(store)
@@ -273,7 +273,7 @@ async def test_what_depends_on_a_run_that_no_worker_claimed_goes_on(store: Store
     await submit(store, child)
     time.advance(minutes=11)
     await reap(store)
-    await store.settle(100)
+    await store.graphs.settle(100)
     assert (await worker.claim_one()).job_id == child.id
 
 
@@ -283,7 +283,7 @@ async def test_options_that_no_node_can_read_stop_nothing(store: Store, time: Ti
     await submit(store, job(task="count", options=options), job(task="count", options=options))
     first, _ = await worker.claim()
     await worker.snooze(first)
-    await store.release(worker.id, [worker.claim_no])
+    await store.claims.release(worker.id, [worker.claim_no])
     late = await submit(store, expiring())
     time.advance(hours=1)
     await reap(store)

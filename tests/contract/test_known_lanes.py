@@ -3,6 +3,7 @@
 import pytest
 
 from duetime.clock import monotonic_from
+from duetime.errors import StoreUnavailable
 from duetime.model.lane import Trial
 from duetime.model.limits import QueueLimits
 from duetime.model.planner import Planner
@@ -42,6 +43,25 @@ async def test_lanes_are_read_for_all_planners_and_not_again_at_once(store: Stor
         await submit(store, job(task="greet", queue="unserved"), job(task="no planner serves it"))
         assert await lanes.read(now=True)
         assert len(served(lanes).lanes) == 2, "a planner that comes later knows what is known"
+
+
+async def test_pauses_that_could_not_be_read_are_read_again_before_a_look(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable() -> frozenset[int]:
+        raise StoreUnavailable("the database is away")
+
+    with monotonic_from(Instant()):
+        lanes = KnownLanes(store, rules_every=60.0)
+        planner = served(lanes)
+        await store.queues.pause_queue(TENANT, "slow")
+        await submit(store, job(queue="slow"))
+        assert await lanes.read()
+        with monkeypatch.context() as patched, pytest.raises(StoreUnavailable):
+            patched.setattr(store, "paused_lanes", unavailable)
+            await lanes.read_rules()
+        await lanes.read_rules()
+        assert await lanes.look([planner], 10) is None
 
 
 async def test_a_lane_that_wakes_in_a_paused_queue_is_not_looked_at(store: Store) -> None:

@@ -68,9 +68,13 @@ class KnownLanes:
     async def read_rules(self) -> None:
         """Read pauses, weights, limits and suspects, unless that was done a moment ago."""
         if self.rules_age >= self._rules_every:
-            self._rules_read_at = monotonic()
-            self._paused = await self._claims.paused_lanes()
-            self._rules = await self._claims.rules()
+            self._rules_read_at = monotonic()  # before it is read: a hint meanwhile asks for another reading
+            try:
+                self._paused = await self._claims.paused_lanes()
+                self._rules = await self._claims.rules()
+            except BaseException:
+                self._rules_read_at = _LONG_AGO  # a lane that has woken may belong to a queue that is paused
+                raise
             for planner in self._planners:
                 planner.learn_rules(self._rules.weights, self._rules.suspicion)
 
