@@ -1,4 +1,4 @@
-"""For your own tests: your app on a real store in memory, with a clock that moves when you say so.
+"""A test harness: your app on a real store in memory, with a clock that the test moves.
 
     async with duetime.testing.harness(app) as harness:
         await send_report.options(run_in="10m").submit(to="ops@example.com")
@@ -7,9 +7,9 @@
         [run] = await harness.advance(minutes=10)
         assert run.state is duetime.RunState.SUCCEEDED
 
-Nothing runs by itself. What is due runs through the real scanner and the real worker when `run_due` or `advance` is
-awaited, with everything that it submits for now. A retry waits until the clock says that it is due. The app's own
-database is not touched, from no thread; after the block the app is as it was before.
+Nothing runs by itself. `run_due` and `advance` run the due jobs, and what these submit for now, through the real
+scanner and worker. A retry waits until the clock reaches its time. No thread uses the app's own database; after the
+block the app is as before.
 """
 
 import asyncio
@@ -49,15 +49,15 @@ _FOR_EVER = timedelta(days=1_000_000)
 
 
 class AnyOptions(SubmitOptions, ScheduleOptions, total=False):
-    """What a submission or a schedule may have been given."""
+    """All options of submissions and schedules."""
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """What the code under test has submitted or scheduled."""
+    """A submission or schedule of the code under test."""
 
     task: str
     args: dict[str, Any]
-    """As the task will see them: what went through JSON."""
+    """As the task gets them, after JSON."""
     given: Resolved
     """Its options."""
     receipt: JobReceipt
@@ -98,11 +98,11 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 class Harness:
-    """An app under test. Made by `harness`."""
+    """An app under test. Created by `harness`."""
 
     def __init__(self, app: App, store: Store, clock: ManualClock) -> None:
         self.clock = clock
-        """The store's clock: it stands still until the test moves it."""
+        """The store's clock. Only the test moves it."""
         self.submitted: list[Submission] = []
         """Everything that was submitted or scheduled, in order."""
         self._app = app
@@ -110,9 +110,9 @@ class Harness:
         self._scanner = Scanner(store, interval=_FOR_EVER)
 
     async def run_due(self, *, timeout: Duration = "10s") -> list[Run]:
-        """Run everything that is due, and what that submits for now; returns the runs that ended, as they were due.
+        """Run all due jobs, and what they submit for now; returns the ended runs in the order of their due times.
 
-        Raises `TimeoutError`, which names the tasks, when they are not done within `timeout` of real time.
+        Raises `TimeoutError`, which names the tasks, if they do not end within `timeout` of real time.
         """
         attempted: dict[UUID, None] = {}
         deadline = monotonic() + read_duration(timeout, "timeout").total_seconds()
@@ -132,10 +132,10 @@ class Harness:
         seconds: float = 0,
         timeout: Duration = "10s",
     ) -> list[Run]:
-        """Let time pass: whatever becomes due on the way runs at its own moment. Returns the runs that ended.
+        """Advance the clock. Jobs that become due on the way run at their own moments. Returns the runs that ended.
 
-        (`clock.advance` jumps instead, as if nothing had been running meanwhile: a job that repeats then has one run
-        for all that it missed.) `timeout` bounds the real time of each moment.
+        (`clock.advance` jumps instead, as if no node had been running: a recurring job then has one run for all missed
+        occurrences.) `timeout` bounds the real time of each moment.
         """
         target = self.clock.now() + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         ended = await self.run_due(timeout=timeout)
@@ -146,8 +146,8 @@ class Harness:
         return ended
 
     def assert_submitted(self, what: Task[..., Any] | Call[Any] | str, /, **options: Unpack[AnyOptions]) -> Submission:
-        """Fail unless this was submitted: a task with any arguments, or a call with these; and with these options, if
-        any are named. Returns the first."""
+        """Fail unless this was submitted: a task with any arguments, or a call with these arguments; with these
+        options, if any are given. Returns the first match."""
         found = self._matching(what, options)
         if not found:
             raise AssertionError(f"{_asked(what, options)} was not submitted.\n{self._listed(what)}")
@@ -175,7 +175,7 @@ class Harness:
     def _listed(self, what: Task[..., Any] | Call[Any] | str) -> str:
         if not self.submitted:
             return "Nothing was submitted."
-        # Those of the task in question are what the reader looks for.
+        # Submissions of the same task come first.
         ordered = sorted(self.submitted, key=lambda item: item.task != _name(what))
         shown = [f"  {item}" for item in ordered[:20]]
         if len(ordered) > 20:
@@ -183,7 +183,7 @@ class Harness:
         return "\n".join(["Submitted were:", *shown])
 
     async def _fire(self) -> timedelta:
-        """Fire what has come into view, and hand on what has ended; returns how long until there is more."""
+        """Fire due cursors and settle ends; returns the time until the next fire."""
         while await self._store.graphs.settle(BATCH):
             pass
         while (pause := await self._scanner.tick()) == 0:
@@ -206,7 +206,7 @@ class Harness:
         return min(moments, default=None)
 
     async def _work(self, attempted: dict[UUID, None], deadline: float) -> None:
-        """Run a worker until an attempt has ended, and all others that it has started by then."""
+        """Run a worker until one attempt has ended, and all others that it has started by then."""
         ended = asyncio.Event()
 
         def observe(_task: str, claimed: Claimed, _completion: Completion) -> None:
@@ -246,8 +246,8 @@ class Harness:
 
 @asynccontextmanager
 async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[Harness]:
-    """Use the app on an empty store in memory inside the block. `start` is where its clock begins; by default the
-    beginning of 2026, so that a test sees the same calendar on every day."""
+    """Use the app on an empty store in memory inside the block. Its clock starts at `start`; by default at the
+    beginning of 2026, so that a test has the same calendar on every day."""
     clock = ManualClock() if start is None else ManualClock(start)
     store = store_in_memory(clock)
     made = Harness(app, store, clock)
@@ -262,7 +262,7 @@ async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[H
 
 
 class _Recorder:
-    """Keeps a list of what was submitted."""
+    """The store, with a list of its submissions."""
 
     def __init__(self, inner: Intake, submissions: list[Submission]) -> None:
         self._inner = inner
@@ -295,7 +295,7 @@ def _name(what: Task[..., Any] | Call[Any] | str) -> str:
 
 
 def _is_same(option: str, given: Resolved, expected: Resolved) -> bool:
-    """Whether a submission has an option as it is expected."""
+    """Whether a submission has the expected value of an option."""
     if option in TIMES:
         return given.schedule == expected.schedule or same_schedule(given.schedule, expected.schedule)
     if option == "retries":

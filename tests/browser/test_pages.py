@@ -14,7 +14,7 @@ AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
     "/": ("Now", "Runs per second"),
     "/jobs": ("Jobs", "Weekday report"),
-    "/jobs/new": ("New job", "Once, right away"),
+    "/jobs/new": ("New job", "Runs once, now."),
     "/runs": ("Runs", "shop.ping"),
     "/graphs": ("Graphs", "Order 17"),
     "/calendar": ("Calendar", "Hour"),

@@ -17,7 +17,7 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     page.get_by_label("Task", exact=True).fill(TASK)
     page.get_by_label("Name", exact=True).fill("Report for the board")
     page.get_by_label("When", exact=True).fill("every weekday at 9")
-    preview = page.get_by_label("What the schedule means")
+    preview = page.get_by_label("Schedule preview")
     expect(preview).to_contain_text("At 09:00, Monday to Friday")
     expect(preview.get_by_role("listitem")).to_have_count(6)
     page.get_by_label("When", exact=True).fill("0 25 * * *")
@@ -62,12 +62,12 @@ def test_bounds_without_a_time_are_refused(looking: Looking) -> None:
         ("Exclude", "SAT, SUN", "exclude"),
     ):
         page.get_by_label(label).fill(given)
-        expect(page.get_by_label("What the schedule means")).to_contain_text("is not a schedule")
+        expect(page.get_by_label("Schedule preview")).to_contain_text("is not a schedule")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("alert")).to_contain_text(f"{field}: requires a recurring schedule")
         expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
         page.get_by_label(label).fill("")
-    expect(page.get_by_label("What the schedule means")).to_contain_text("Once, right away")
+    expect(page.get_by_label("Schedule preview")).to_contain_text("Runs once, now.")
     looking.complaints.clear()  # the browser tells of answers 422 itself
 
 

@@ -158,7 +158,7 @@ async def test_a_job_whose_calendars_leave_no_day_is_set_aside(store: Store, tim
 async def test_a_calendar_in_use_cannot_be_deleted(store: Store) -> None:
     await store.calendars.set_calendar(TENANT, "holidays", (TODAY,))
     submitted = await submit(store, daily("holidays"))
-    with pytest.raises(CalendarInUse, match="1 jobs leave out the days of 'holidays'"):
+    with pytest.raises(CalendarInUse, match="1 jobs exclude the days of 'holidays'"):
         await store.calendars.delete_calendar(TENANT, "holidays")
     with pytest.raises(NotFound):
         await store.calendars.delete_calendar(STRANGER, "holidays")

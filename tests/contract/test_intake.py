@@ -63,7 +63,7 @@ async def test_a_delay_is_counted_on_the_stores_clock(store: Store, time: Time) 
 async def test_a_time_in_the_past_runs_now_and_says_so(store: Store, time: Time) -> None:
     submitted = await submit(store, job(Once(at=time.now - timedelta(minutes=90))))
     assert submitted.next_run == time.now
-    assert submitted.note == "run_at lies 1h30m in the past: it runs now"
+    assert submitted.note == "run_at is 1h30m in the past: it runs now"
     assert submitted.run_id is not None
     assert (await store.reads.run(TENANT, submitted.run_id)).due_at == time.now
 

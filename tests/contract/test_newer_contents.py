@@ -68,7 +68,7 @@ async def test_what_a_newer_release_may_read_is_left_to_it(world: World, store: 
     assert [item.job_id for item in scan.passed_by] == [submitted.job_id]
     found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.next_run) == (JobState.ACTIVE, START + MINUTE)
-    assert "this node leaves it to others" in (found.problem or "")
+    assert "this node leaves it to other nodes" in (found.problem or "")
     await write(world, submitted.job_id, "schedule", encode_schedule(EVERY_MINUTE))  # as the newer release reads it
     await fire(store)
     runs = await store.reads.runs_of_job(TENANT, submitted.job_id)
@@ -85,7 +85,7 @@ async def test_policies_that_a_newer_release_may_read_are_left_to_it(world: Worl
         assert [item.job_id for item in (await fire(store)).passed_by] == [submitted.job_id]
     found = await store.reads.job(TENANT, submitted.job_id)
     assert (found.state, found.made, found.next_run) == (JobState.ACTIVE, 0, START + MINUTE)
-    assert found.problem == "this node leaves it to others: this release cannot read its options"
+    assert found.problem == "this node leaves it to other nodes: this release cannot read its options"
     said = Options(max_runs=1, misfire=Misfire("all"))
     await write(world, submitted.job_id, "options", encode_options(said))  # as the newer release reads them
     await fire(store)

@@ -187,7 +187,7 @@ async def test_a_store_that_is_opened_on_a_full_disk_asks_to_be_tried_again(tmp_
             pytest.skip("no disk may be mounted here: run the tests as root, with CAP_SYS_ADMIN")
         store = SqliteStore(disk / "duetime.db")
         fill(disk)
-        with pytest.raises(StoreUnavailable, match=re.escape("No space left on device (make room on the disk)")):
+        with pytest.raises(StoreUnavailable, match=re.escape("No space left on device (free disk space)")):
             await store.open()
         make_room(disk)
         await store.open()
@@ -379,7 +379,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
     assert await store.migrate() == [2]
 
 
-async def test_guests_are_refused(store: SqliteStore) -> None:
+async def test_caller_transactions_are_refused(store: SqliteStore) -> None:
     with pytest.raises(InvalidInput, match="PostgreSQL"):
         await store.caller_transactions.submit_within(object(), TENANT, job())
     with pytest.raises(InvalidInput, match="PostgreSQL"):
@@ -488,7 +488,7 @@ async def test_work_that_waits_for_something_else_is_refused(store: SqliteStore)
         await transaction.execute("keep_secret", name="early", fresh=b"1")
         await asyncio.sleep(0)
 
-    with pytest.raises(RuntimeError, match="wait for nothing but its transaction"):
+    with pytest.raises(RuntimeError, match="await only its transaction"):
         await store.context.transactions.run(waits)
     assert await store.context.transactions.value("find_secret", name="early") is None
 

@@ -143,7 +143,7 @@ TASKS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "any number of them": (star, {}, "task: star has the positional parameter 'args'"),
     "a context that is not first": (late_context, {}, "task: the context 'ctx' is not the first parameter of late"),
     "a method": (method, {}, "task: method is a method (use a function or a static method)"),
-    "a generator": (generator, {}, "task: generator is a generator, whose body would never run (return instead"),
+    "a generator": (generator, {}, "task: generator is a generator: its body would never run (return instead"),
     "an async generator": (async_generator, {}, "task: async_generator is a generator"),
     "a partial": (functools.partial(fine), {}, "task: functools.partial(<function fine"),
     "a class": (dict, {}, "task: <class 'dict'> is not a function (decorate a def or an async def)"),
@@ -156,7 +156,7 @@ TASKS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a bad queue": (fine, {"queue": "my queue"}, "queue: 'my queue' is not a name"),
     "a bad priority": (fine, {"priority": "urgent"}, "priority: 'urgent' is not a priority"),
     "a bad delivery": (fine, {"delivery": "exactly_once"}, "delivery: 'exactly_once' is not a delivery"),
-    "a local process": (lambda: None, {"process": True, "name": "f"}, "process: f is made inside another function"),
+    "a local process": (lambda: None, {"process": True, "name": "f"}, "process: f is defined inside another function"),
 }
 # fmt: on
 
@@ -222,7 +222,7 @@ def test_a_start_hook(app: App) -> None:
 
 
 def test_one_name_is_one_task(app: App) -> None:
-    with pytest.raises(InvalidInput, match=r"^task: there is a task 'send' already \(give it a name=\)"):
+    with pytest.raises(InvalidInput, match=r"^task: the task 'send' already exists \(give it a name=\)"):
         app.task(name="send")(fine)
 
 

@@ -196,7 +196,7 @@ async def test_a_job_is_edited(duetime: Duetime) -> None:
     (job,) = facts(await duetime("jobs", "edit", job_id, *named, "--json"))
     assert [job[name] for name in _LIMITS] == [None, 1, None, None, None]
     stale = await duetime("jobs", "edit", job_id, "--priority", "LOW", "--version", "1")
-    assert (stale.exit_code, "by now, not 1" in stale.stderr) == (1, True)
+    assert (stale.exit_code, "not 1" in stale.stderr) == (1, True)
     for wrong in ((), ("--without", "task"), ("--tz", "Asia/Tokyo")):
         assert (await duetime("jobs", "edit", job_id, *wrong)).exit_code == 2, wrong
 

@@ -13,7 +13,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Counts
-from tests.support.guests import DRIVERS, dsn, with_asyncpg
+from tests.support.caller_connections import DRIVERS, dsn, with_asyncpg
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 

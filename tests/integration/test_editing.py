@@ -152,7 +152,7 @@ async def test_an_edit_names_what_becomes_different() -> None:
             lambda app, _: app.schedule("note", cron="* * * * *", start_at=NINE, end_at=NINE - HOUR),
             "end_at: is before",
         ),
-        (lambda app, _: app.submit("note", when="every hour"), "when: 'every hour' means again and again"),
+        (lambda app, _: app.submit("note", when="every hour"), "when: 'every hour' is a recurring schedule"),
         (lambda app, _: app.submit("note", run_in="P1M", end_at=NINE), "end_at: `end_at` is not an option here"),
         (lambda app, _: app.set_calendar("holidays", ["25 December"]), "dates: '25 December' is not a date"),
         (lambda app, _: app.set_calendar("no good", []), "calendar: 'no good' is not a name"),
@@ -161,7 +161,7 @@ async def test_an_edit_names_what_becomes_different() -> None:
         (lambda app, job: app.edit(job, text="x"), "text: is not an option"),
         (lambda app, job: app.edit(job, run_at=NINE, misfire="skip"), "misfire: `misfire` requires `cron`"),
         (lambda app, job: app.edit(job, timeout="30 days"), "timeout: "),
-        (lambda app, job: app.preview(job, tz="UTC"), "tz: a job has a schedule of its own"),
+        (lambda app, job: app.preview(job, tz="UTC"), "tz: a job has its own schedule"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused(
@@ -182,7 +182,7 @@ async def test_previews() -> None:
     shown = duetime.preview("0 9 * * MON", tz="Europe/Berlin", start="2026-03-27T00:00:00Z", count=2)
     assert (shown.kind, shown.exact, shown.sentence) == ("cron", "0 9 * * MON", "At 09:00, Monday, Europe/Berlin")
     assert [fire.utc.isoformat() for fire in shown.fires] == ["2026-03-30T07:00:00+00:00", "2026-04-06T07:00:00+00:00"]
-    with pytest.raises(duetime.InvalidInput, match=r"exclude\.calendars: calendars live in a database"):
+    with pytest.raises(duetime.InvalidInput, match=r"exclude\.calendars: calendars are stored in a database"):
         duetime.preview("hourly", exclude={"calendars": ["holidays"]})
     async with harness(app, start=NINE):
         await app.set_calendar("holidays", ["2026-03-03"])

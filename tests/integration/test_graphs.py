@@ -13,7 +13,7 @@ from duetime.process.loop import run_together
 from duetime.sdk.remote_jobs import RemoteJobs
 from tests.integration.test_remote import remote_worker
 from tests.support import tasks
-from tests.support.guests import dsn
+from tests.support.caller_connections import dsn
 from tests.support.served import Served
 from tests.support.working import PATIENCE, ended, working
 

@@ -18,7 +18,7 @@ from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
 from duetime.store.address import store_in_memory
 from duetime.store.protocol.store import Store
 from tests.contract.hands import hand, job, submit
-from tests.support.guests import DRIVERS, with_asyncpg
+from tests.support.caller_connections import DRIVERS, with_asyncpg
 
 
 class Watch:

@@ -87,7 +87,7 @@ async def test_a_moment_is_waited_for(app: App, note: Submit) -> None:
 async def test_a_moment_in_the_past_means_now_and_the_receipt_says_so(app: App, note: Submit) -> None:
     moment = await now(app) - timedelta(hours=2)
     receipt = await note(what="late", run_at=moment)
-    assert receipt.note is not None and receipt.note.startswith("run_at lies 2h")
+    assert receipt.note is not None and receipt.note.startswith("run_at is 2h")
     assert receipt.next_run > moment
     async with working(app):
         assert (await ended(app, receipt)).state is RunState.SUCCEEDED

@@ -20,7 +20,7 @@ from duetime import (
     Task,
 )
 from duetime.store.protocol.store import Counts
-from tests.support.guests import DRIVERS, dsn, with_asyncpg, with_pool, with_psycopg
+from tests.support.caller_connections import DRIVERS, dsn, with_asyncpg, with_pool, with_psycopg
 from tests.support.working import ended, working
 
 NOTHING = Counts(0, 0, 0, 0)
@@ -171,7 +171,7 @@ async def test_what_cannot_be_submitted_inside_a_transaction(app: App, send: Tas
             await send.bind(to="ops").schedule(connection=connection, every="1h")
         with pytest.raises(InvalidInput, match=r"^args: "):
             await send.options(connection=connection).submit()
-    with pytest.raises(InvalidInput, match=r"^connection: builtins.str is not a connection"):
+    with pytest.raises(InvalidInput, match=r"^connection: builtins.str is not a supported connection"):
         await send.options(connection="postgresql://…").submit(to="ops")
     on_file = App(data_dir=tmp_path)
     on_file.task(name="send")(send.function)

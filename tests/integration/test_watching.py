@@ -63,14 +63,14 @@ async def tells(writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(60)
 
 
-async def first(url: str, *, patience: float = 45.0) -> Change:
+async def first(url: str, *, timeout: float = 45.0) -> Change:
     async with AsyncClient(url, "key") as client:
-        return await asyncio.wait_for(anext(client.watch_events(patience=patience)), 60)
+        return await asyncio.wait_for(anext(client.watch_events(timeout=timeout)), 60)
 
 
 async def test_a_server_that_falls_silent_is_left() -> None:
     async with speaking(dies, tells) as server:
-        assert (await first(server.url, patience=0.3)).job_ids == ("job_1",)
+        assert (await first(server.url, timeout=0.3)).job_ids == ("job_1",)
     assert len(server.asked) == 2
 
 

@@ -146,7 +146,7 @@ async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, m
 async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is under way when the worker's patience ends, and when the worker asks what became of it."""
+    """It is under way when the worker's timeout ends, and when the worker asks what became of it."""
     going_on, real = asyncio.Event(), served.store.claims.claim_many
 
     async def slow(seats: Any, takes: Any) -> Any:

@@ -130,7 +130,7 @@ async def test_a_configured_task_in_words_is_resolved_on_the_day_it_is_submitted
 
 async def test_a_time_replaces_the_words_of_a_configured_task(send: Any) -> None:
     tomorrow = send.options(when="tomorrow at 8")
-    with pytest.raises(InvalidInput, match=r"connection: builtins\.object is not a connection"):
+    with pytest.raises(InvalidInput, match=r"connection: builtins\.object is not a supported connection"):
         await tomorrow.bind("a").submit(run_at="2030-01-01T00:00:00Z", connection=object())
     with pytest.raises(InvalidInput, match="'tomorrow at 8' is counted from the day"):
         await tomorrow.bind("a").submit(run_at=None, connection=object())
@@ -189,18 +189,18 @@ def test_an_order_carries_all_options_as_they_were_given(send: Any) -> None:
     [
         (
             lambda send: send.submit(to="x", run_in="10m"),
-            "args.run_in: `run_in` is an option, and not a parameter of send (send.options(run_in=…).submit(to=…))",
+            "args.run_in: `run_in` is an option, not a parameter of send (send.options(run_in=…).submit(to=…))",
         ),
         (
             lambda send: send.options(to="x"),
-            "to: `to` is a parameter of send, and not an option (send.bind(to=…), or send.options(…).submit(to=…))",
+            "to: `to` is a parameter of send, not an option (send.bind(to=…), or send.options(…).submit(to=…))",
         ),
         (lambda send: send.options(cron="* * * * *"), "cron: `cron` is not an option here (it goes with `schedule`)"),
         (lambda send: send.options(run_inn="10m"), "run_inn: is not an option (one of queue, priority, "),
         (lambda send: send.options(priority="URGENT"), "priority: 'URGENT' is not a priority (HIGH, MEDIUM or LOW)"),
         (lambda send: send.app.submit(send), "args: the arguments do not match send"),
-        (lambda send: send.app.submit(send, to=1), "to: `to` is a parameter of send, and not an option"),
-        (lambda send: send.app.submit(send.bind("a"), {"to": "b"}), "args: a call has its arguments already"),
+        (lambda send: send.app.submit(send, to=1), "to: `to` is a parameter of send, not an option"),
+        (lambda send: send.app.submit(send.bind("a"), {"to": "b"}), "args: a call already has its arguments"),
         (lambda send: send.schedule(every="1h"), "args: the arguments do not match send"),
     ],
 )
@@ -244,7 +244,7 @@ async def test_a_connection_is_never_left_out_silently(send: Any) -> None:
         lambda: within.schedule(every="1h"),
         lambda: send.app.submit_graph(duetime.GraphPlan().add("a", within)),
     ):
-        with pytest.raises(InvalidInput, match="connection: takes one job that runs once"):
+        with pytest.raises(InvalidInput, match="connection: only `submit` accepts a connection"):
             await submit()
 
 
@@ -259,7 +259,7 @@ def test_the_connection_of_a_task_is_used_on_the_callers_thread(app: App) -> Non
     @app.task
     def tidy() -> None: ...
 
-    with pytest.raises(InvalidInput, match="is not a connection"):
+    with pytest.raises(InvalidInput, match="is not a supported connection"):
         app.sync.submit(tidy.options(connection=Connection()))
     assert threads == {threading.main_thread()}
 

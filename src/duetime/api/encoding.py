@@ -40,7 +40,7 @@ async def encode_answer(value: Any) -> list[bytes]:
                 parts[-1] += some
             else:
                 parts.append(some)
-            await slices.breathe()
+            await slices.yield_if_due()
         rest = b"]" + rest
     parts[-1] += rest
     return parts

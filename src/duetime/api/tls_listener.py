@@ -86,14 +86,14 @@ class TlsListener:
             task.add_done_callback(self._shaking.discard)
 
     async def _shake_hands(self, connection: socket.socket, handshake: Handshake) -> None:
-        patience = self._connections.header_timeout
+        timeout = self._connections.header_timeout
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._make_protocol(handshake),
                 connection,
                 ssl=self._context.current,
-                ssl_handshake_timeout=patience,
-                ssl_shutdown_timeout=patience,
+                ssl_handshake_timeout=timeout,
+                ssl_shutdown_timeout=timeout,
             )
         except OSError as error:  # `ssl.SSLError`, and other ends of a connection
             log.debug("a TLS handshake with %s failed: %s", handshake.address, reason_of(error))

@@ -144,7 +144,7 @@ def register_worker(registration: Registration) -> Ask[Registered]:
 def claim_runs(worker_id: str, token: str, request: ClaimRequest) -> Ask[Dealt]:
     """Claim runs. A repeated claim with the same number returns the same runs."""
     target = path("/v1/workers/{}/claim", worker_id)
-    return Ask("POST", target, Dealt, body=request, headers=_session(token), patience=request.wait + _SLACK)
+    return Ask("POST", target, Dealt, body=request, headers=_session(token), timeout=request.wait + _SLACK)
 
 
 def heartbeat(worker_id: str, token: str, beat: Beat) -> Ask[Beaten]:

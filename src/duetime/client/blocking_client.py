@@ -63,10 +63,10 @@ class Client(Endpoints, BlockingSender):
         """Wait until the newest run of a job has ended. Raises `TimeoutError`."""
         return self._run(self._client.wait(job_id, timeout))
 
-    def watch_events(self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT) -> Iterator[Change]:
-        """Stream events. When the connection breaks, or is silent for `patience` seconds, the stream reconnects and
+    def watch_events(self, last_event_id: str | None = None, *, timeout: float = 3 * HEARTBEAT) -> Iterator[Change]:
+        """Stream events. When the connection breaks, or is silent for `timeout` seconds, the stream reconnects and
         continues after the last event."""
-        events = self._client.watch_events(last_event_id, patience=patience)
+        events = self._client.watch_events(last_event_id, timeout=timeout)
         while True:
             yield self._run(_next(events))
 

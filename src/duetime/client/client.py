@@ -67,7 +67,7 @@ class AsyncClient(Endpoints, AsyncSender):
             body=ask.body,
             headers=ask.headers,
             repeatable=ask.repeatable,
-            patience=ask.patience,
+            timeout=ask.timeout,
         )
         return decode(response.body, ask.answer)
 
@@ -111,16 +111,16 @@ class AsyncClient(Endpoints, AsyncSender):
             pause = min(_LONGEST_LOOK, pause * 1.5)
 
     async def watch_events(
-        self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT
+        self, last_event_id: str | None = None, *, timeout: float = 3 * HEARTBEAT
     ) -> AsyncIterator[Change]:
-        """Stream events. When the connection breaks, or is silent for `patience` seconds, the stream reconnects and
+        """Stream events. When the connection breaks, or is silent for `timeout` seconds, the stream reconnects and
         continues after the last event."""
         last = last_event_id
         pause = _FIRST_LOOK
         while True:
             try:
                 headers = {} if last is None else {"Last-Event-ID": last}
-                async for told in changes(self._transport.stream("/v1/events", headers, patience)):
+                async for told in changes(self._transport.stream("/v1/events", headers, timeout)):
                     last, pause = told.id or last, _FIRST_LOOK
                     if isinstance(told, Change):
                         yield told

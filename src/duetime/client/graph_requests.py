@@ -15,7 +15,7 @@ def create_graph(
     or `{"nodes": […], "need": "all" or "any", "on": "success" or "finished", "otherwise": "cancel" or "run"}`."""
     body = {**given(name=name), "nodes": {node: _node_fields(**fields) for node, fields in nodes.items()}}
     headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
-    return Ask("POST", "/v1/graphs", GraphView, body=body, headers=headers, patience=120.0)
+    return Ask("POST", "/v1/graphs", GraphView, body=body, headers=headers, timeout=120.0)
 
 
 def _node_fields(depends_on: Any = None, **fields: Any) -> dict[str, Any]:

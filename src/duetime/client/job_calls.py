@@ -72,7 +72,7 @@ def create_jobs(
     headers = {**once(idempotency_key), "Content-Type": "application/x-ndjson"}
     query = {"partial": partial} if partial else {}
     body = b"\n".join(lines)
-    return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, patience=120.0)
+    return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, timeout=120.0)
 
 
 def list_jobs(
@@ -120,7 +120,7 @@ def get_job(job_id: str) -> Ask[JobView]:
 
 def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Ask[JobView]:
     """Change a job's schedule, arguments or policies; what is not given stays, and None takes a thing away. With
-    `version`, only if nobody else was faster: raises `StaleVersion`."""
+    `version`, raises `StaleVersion` if the job has another version."""
     headers = {} if version is None else {"If-Match": f'"{version}"'}
     body = {name: field(name, value) for name, value in fields.items()}
     return Ask("PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None)

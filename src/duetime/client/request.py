@@ -25,7 +25,7 @@ class Ask(NamedTuple, Generic[T_co]):
     headers: Mapping[str, str] = {}
     repeatable: bool = True
     """Whether asking twice does it once."""
-    patience: float = 30.0
+    timeout: float = 30.0
 
 
 class PageOf(Protocol[T_co]):

@@ -212,7 +212,7 @@ def list_tasks() -> Ask[TaskList]:
 def create_payload(body: bytes) -> Ask[PayloadStored]:
     """Store an encrypted payload. Jobs refer to it by `payload_ref`."""
     headers = {"Content-Type": "application/octet-stream"}
-    return Ask("POST", "/v1/payloads", PayloadStored, body=body, headers=headers, repeatable=False, patience=120.0)
+    return Ask("POST", "/v1/payloads", PayloadStored, body=body, headers=headers, repeatable=False, timeout=120.0)
 
 
 def get_payload(payload_ref: str) -> Ask[bytes]:

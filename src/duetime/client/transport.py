@@ -89,11 +89,11 @@ class Transport:
         answer: type[T],
         *,
         headers: Mapping[str, str] = {},
-        patience: float = 30.0,
+        timeout: float = 30.0,
     ) -> T:
         """Send once, for callers with their own retries."""
         content = None if body is None else _encoder.encode(body)
-        response = await self.once(method, path, content, headers, patience)
+        response = await self.once(method, path, content, headers, timeout)
         return decode(response.body, answer)
 
     async def request(
@@ -105,14 +105,14 @@ class Transport:
         body: object = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool,
-        patience: float = 30.0,
+        timeout: float = 30.0,
     ) -> Response:
         """Send with retries, where they are safe."""
         content = body if isinstance(body, bytes) or body is None else _encoder.encode(body)
         target = path + _query(query)
         for attempt in range(1, self._tries + 1):
             try:
-                return await self.once(method, target, content, headers or {}, patience)
+                return await self.once(method, target, content, headers or {}, timeout)
             except (ServerUnavailable, KeyInFlight) as error:
                 bound = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
                 wished = getattr(error, "retry_after", None)
@@ -124,7 +124,7 @@ class Transport:
         raise AssertionError("unreachable")
 
     async def once(
-        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str], patience: float
+        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str], timeout: float
     ) -> Response:
         await self.open()
         assert self._session is not None
@@ -132,26 +132,26 @@ class Transport:
         if content is not None:
             sent.setdefault("Content-Type", "application/json")
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 async with self._session.request(
                     method, self.url + target, data=content, headers=sent, ssl=self._ssl
                 ) as answer:
                     body = await answer.read()
         except TimeoutError:
             shown = without_password(self.url)
-            raise ServerUnavailable(f"{shown} did not answer within {patience:g} s") from None
+            raise ServerUnavailable(f"{shown} did not answer within {timeout:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.url, error) from error
         if answer.status >= 400:
             raise _failed(answer.status, body, answer.headers)
         return Response(answer.status, answer.headers, body)
 
-    async def stream(self, path: str, headers: Mapping[str, str], patience: float) -> AsyncIterator[bytes]:
-        """The lines of a streamed response. Raises `ServerUnavailable` when it breaks, or is silent for `patience`
+    async def stream(self, path: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[bytes]:
+        """The lines of a streamed response. Raises `ServerUnavailable` when it breaks, or is silent for `timeout`
         seconds: the server may be gone."""
         await self.open()
         assert self._session is not None
-        silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=patience)
+        silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=timeout)
         try:
             async with self._session.get(
                 self.url + path, headers=dict(headers), timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl

@@ -1,4 +1,4 @@
-"""The files of the dashboard, read once and kept in memory, packed and not.
+"""The files of the dashboard, read once and kept in memory, both compressed and plain.
 
 All of them are served below a folder whose name is a hash of their contents, so a browser may keep them for ever and
 never mixes two versions: another version has another address. Only the page itself is asked for anew each time.
@@ -31,7 +31,7 @@ PAGES = (
     "/sessions",
     "/audit",
 )
-"""The addresses of pages. The browser decides which of them is shown."""
+"""The addresses of pages. The browser's router shows them."""
 _MEDIA = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
@@ -60,11 +60,11 @@ class Files:
         self.page = _file("index.html", self._filled(page))
 
     def file(self, version: str, name: str) -> File | None:
-        """A file of this version; None for any other."""
+        """The file with this version; None for any other version."""
         return self._files.get(name) if version == self.version else None
 
     def _filled(self, page: bytes) -> bytes:
-        """Every module is asked for at once: a browser that finds them one by one waits for each."""
+        """The page with links that preload all modules, so that the browser does not load them one after the other."""
         modules = "\n".join(
             f'    <link rel="modulepreload" href="/assets/{self.version}/{name}">'
             for name in sorted(self._files)

@@ -1,4 +1,4 @@
-"""What the dashboard's job form knows about options: one module of JavaScript, made from `spec/options.py`.
+"""The options in the dashboard's job form: a JavaScript module, generated from `spec/options.py`.
 
 The form shows, explains, checks and sends every option that this module lists. It declares none itself.
 """
@@ -50,7 +50,7 @@ def _shown(declared: Declared) -> dict[str, Any]:
 
 
 def _choices(wire: Any) -> list[str] | None:
-    """The texts to choose from, in the declared order, where there is nothing else to give."""
+    """The choices in the declared order, if the option accepts nothing else."""
     origin = get_origin(wire)
     if origin is Annotated:
         return _choices(get_args(wire)[0])

@@ -69,18 +69,18 @@ class WorkerGateway:
         assert worker.tenant_id is not None
         lease_until = await self._store.leases.register(worker, lease)
         known = Worker(
-            worker.id,
-            worker.name,
-            worker.tasks,
-            worker.queues,
-            worker.slots,
-            lease_until - lease,
-            lease_until,
-            worker.tenant_id,
-            worker.version,
-            lease_until - lease,
-            worker.key_id,
-            worker.token_hash,
+            id=worker.id,
+            name=worker.name,
+            tasks=worker.tasks,
+            queues=worker.queues,
+            slots=worker.slots,
+            started_at=lease_until - lease,
+            lease_until=lease_until,
+            tenant_id=worker.tenant_id,
+            version=worker.version,
+            heard_at=lease_until - lease,
+            key_id=worker.key_id,
+            token_hash=worker.token_hash,
         )
         self._cache(known)
         self._claims[worker.id] = 0

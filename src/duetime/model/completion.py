@@ -76,7 +76,7 @@ def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completi
     """The completion of this attempt. It always returns one: a run must not stay RUNNING forever."""
     if outcome is PLAIN:
         return Completion(
-            claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, None, None, None, logs, claimed.lane_id
+            claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, logs=logs, lane_id=claimed.lane_id
         )
     try:
         return msgspec.structs.replace(_complete(claimed, outcome, logs), lane_id=claimed.lane_id)

@@ -34,7 +34,7 @@ class Slices:
         self._left = most
         self._began = thread_time()
 
-    async def breathe(self) -> None:
+    async def yield_if_due(self) -> None:
         if monotonic() > self._until:
             self._left -= thread_time() - self._began
             if self._left < 0:

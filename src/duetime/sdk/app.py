@@ -1,4 +1,4 @@
-"""App: what a Python developer writes on day one.
+"""App: the entry point of the SDK.
 
     app = duetime.App()
 
@@ -8,8 +8,8 @@
     await send_report.submit(to="ops@example.com")
     await send_report.options(run_in="10m").submit(to="ops@example.com")
 
-An app knows its tasks and where its jobs live. It connects when it is first used, once for each event loop. The
-database is `DUETIME_DATABASE_URL`, or an SQLite file in the data folder.
+An app knows its tasks and where its jobs are stored. It connects on first use, once per event loop. The database is
+`DUETIME_DATABASE_URL`, or an SQLite file in the data folder.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ StartHook = Callable[[], Awaitable[object]]
 
 
 class App(Submission):
-    """A set of tasks, and the place where their jobs live."""
+    """A set of tasks, and the connection to their jobs."""
 
     def __init__(
         self, *, database_url: str | None = None, data_dir: str | Path | None = None, settings: Settings | None = None
@@ -85,29 +85,30 @@ class App(Submission):
     ) -> TaskDecorator: ...
 
     def task(self, *function: Any, **options: Any) -> Any:
-        """Make a function a task. Async functions run on the event loop, plain ones in threads, and those with
-        `process=True` in a process of their own."""
+        """Make a function a task. Async functions run on the event loop, others in threads, or with `process=True` in
+        their own process."""
 
         def decorate(function: Callable[..., Any]) -> Task[..., Any]:
             task = make_task(self, function, **options)
             if task.name in self._tasks:
-                raise InvalidInput(f"there is a task {task.name!r} already", field="task", remedy="give it a name=")
+                raise InvalidInput(f"the task {task.name!r} already exists", field="task", remedy="give it a name=")
             self._tasks[task.name] = task
             return task
 
         return decorate(*function) if function else decorate
 
     def on_start(self, hook: StartHook) -> StartHook:
-        """Call this async function whenever a node or a worker with this app has started: the place to schedule what
-        shall always be scheduled, with `key=`, so that any number of starts leave one job."""
+        """Call this async function after each start of a node or worker with this app. Use it to schedule permanent
+        jobs: with `key=`, any number of starts leave one job."""
         _check_async(hook, "on_start")
         self._start_hooks.append(hook)
         return hook
 
     def on_failure(self, hook: FailureHook) -> FailureHook:
-        """Call this async function with a `FailedAttempt` whenever an attempt has failed in a worker with this app: the
-        place to tell an error tracker. The failure is logged anyway. What the hook itself raises is logged and changes
-        nothing; it gets 30 seconds, and runs beside the tasks, one failure after the other."""
+        """Call this async function with a `FailedAttempt` after each failed attempt in a worker with this app, for
+        example to report it to an error tracker. The failure is always logged. An exception of the hook is logged and
+        has no other effect. The hook has 30 seconds, and gets one failure after the other, concurrently with the
+        tasks."""
         _check_async(hook, "on_failure")
         self._failure_hooks.append(hook)
         return hook
@@ -134,30 +135,30 @@ class App(Submission):
         return self._settings
 
     def configure(self, settings: Settings) -> None:
-        """Use these settings from now on: what a command was given is stronger than what the app was made with."""
+        """Use these settings from now on. The arguments of a command take precedence over those of the app."""
         self._settings = settings
 
     @property
     def sync(self) -> SyncApp:
-        """The same app for code that is not async: scripts, and web applications that use threads."""
+        """The blocking methods of the app, for scripts and threaded web applications."""
         if self._sync is None:
             self._sync = SyncApp(self, self.close)
         return self._sync
 
     async def store(self) -> Store:
-        """The open store: one for each event loop, or one for all where the database is an embedded file."""
+        """The open store: one per event loop, or one for all if the database is an embedded file."""
         return await self._stores.get()
 
     def lent(self, store: Store) -> AbstractContextManager[None]:
-        """Use this open store inside the block (on this event loop, if it is not embedded); the lender closes it."""
+        """Use this open store inside the block (on this event loop, if it is not embedded). The caller closes it."""
         return self._stores.lent(store)
 
     async def close(self) -> None:
-        """Let go of the connection that this event loop has made; the next use makes it again."""
+        """Close the connection of this event loop. The next use opens it again."""
         await self._stores.close()
 
     async def shut_down(self) -> None:
-        """Let go of everything that this app has opened: on this event loop, and for code that is not async."""
+        """Close everything that this app has opened: on this event loop, and for blocking code."""
         if self._sync is not None:
             await asyncio.to_thread(self._sync.close)
         await self.close()

@@ -1,5 +1,4 @@
-"""The app for code that is not async. One event loop on one background thread serves all callers; every method of the
-app is reached through it, so nothing is written twice."""
+"""The blocking app. One event loop on one background thread serves all callers and calls the methods of the app."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -26,7 +25,7 @@ T = TypeVar("T")
 
 
 class SyncApp:
-    """`app.sync.submit(send_report.bind(to="…"))`: as the app's own methods, but they block until they are done."""
+    """`app.sync.submit(send_report.bind(to="…"))`: the methods of the app, but blocking."""
 
     def __init__(self, app: Submission, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._app = app
@@ -56,7 +55,7 @@ class SyncApp:
         except InvalidInput:
             submission.close()
             raise
-        # Nothing on a blocking connection is ever awaited, so it is used right here, on the caller's thread.
+        # A blocking connection never awaits, so it is used here, on the caller's thread.
         return self._receipt(_drive(submission))
 
     def submit_many(self, calls: Iterable[Bindable[R]], /, **options: Unpack[SubmitOptions]) -> list[SyncReceipt[R]]:
@@ -147,7 +146,7 @@ class SyncApp:
         return self._call(self._app.wait_graph, graph, timeout)
 
     def close(self) -> None:
-        """Close the connection and end the background thread; the next call starts them again. Threads that wait for an
+        """Close the connection and end the background thread. The next call starts them again. Threads that wait for an
         answer get `Closed`."""
         self._background.close()
 
@@ -165,7 +164,7 @@ class SyncApp:
 
 
 def _check_blocking(connection: object) -> None:
-    """An async connection would be left in the middle of its first statement."""
+    """Refuse async connections, which would stop at their first await."""
     if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
         raise InvalidInput(
             "this connection is async", field="connection", remedy="use `await app.submit(…, connection=…)`"
@@ -173,11 +172,11 @@ def _check_blocking(connection: object) -> None:
 
 
 def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits."""
+    """Run a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
         value: T = stop.value
         return value
     coroutine.close()
-    raise RuntimeError("this coroutine was not to wait")
+    raise RuntimeError("this coroutine must not suspend")

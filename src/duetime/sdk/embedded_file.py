@@ -1,8 +1,8 @@
-"""The embedded file of an app that is not served: opened for what the app asks, and let go soon after.
+"""The embedded file of an app without a server: opened for each call, and closed soon after.
 
-A file belongs to one process at a time. An app that only submits must not keep it: `duetime up` could not start, and
-other processes could not submit. So the file is open while calls are under way and for a moment after the last one, on
-whichever event loop they are, and is let go at once when another process waits for it.
+A file belongs to one process at a time. If an app that only submits kept it, `duetime up` could not start, and other
+processes could not submit. So the file is open during calls, on any event loop, and for a moment after the last one. It
+is closed at once when another process waits for it.
 
 `pin` keeps it open, for callers that use the store itself beyond one call.
 """
@@ -22,12 +22,12 @@ from duetime.settings import Settings
 from duetime.store.address import is_wanted, open_ready, store_for
 from duetime.store.protocol.store import Store
 
-PATIENCE = 10.0
-"""Seconds that a call waits for its turn at the file."""
+LOCK_TIMEOUT = 10.0
+"""Seconds that a call waits for the file."""
 IDLE = 0.2
-"""Seconds after the last call before the file is let go; opening it takes some milliseconds."""
-_REST = 0.1
-"""Seconds that this process leaves to those who waited."""
+"""Seconds from the last call until the file is closed. Opening it takes some milliseconds."""
+_YIELD = 0.1
+"""Seconds that this process leaves the file to waiting processes."""
 
 
 class EmbeddedFile:
@@ -60,8 +60,8 @@ class EmbeddedFile:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Store]:
-        """The open store, for one call. Raises `StoreLocked` when the file belongs to a server, or its owner does not
-        let go of it."""
+        """The open store, for one call. Raises `StoreLocked` when a server owns the file, or its owner does not release
+        it."""
         await self._rest()
         store = await self._enter()
         try:
@@ -79,7 +79,7 @@ class EmbeddedFile:
         return store
 
     async def close(self) -> None:
-        """Let go of the file, unless it is in use, or was pinned on another event loop that still runs."""
+        """Close the file, unless it is in use, or was pinned on another event loop that still runs."""
         loop = asyncio.get_running_loop()
         with self._guard:
             home, file = self._pinned_by, self._file
@@ -89,9 +89,9 @@ class EmbeddedFile:
         await (await _result(file)).close()
 
     async def _rest(self) -> None:
-        """Where others wait for the file, they come first: what begins now waits until they have had their turn."""
+        """Processes that wait for the file come first: a new call waits until they had a chance to get it."""
         if self._file is not None and self._pinned_by is None and self._is_wanted():
-            self._rest_until = monotonic() + _REST
+            self._rest_until = monotonic() + _YIELD
         if (left := self._rest_until - monotonic()) > 0:
             await asyncio.sleep(left)
 
@@ -112,18 +112,18 @@ class EmbeddedFile:
 
     async def _open(self, file: "Future[Store]") -> None:
         try:
-            store = store_for(self._settings(), patience=PATIENCE)
+            store = store_for(self._settings(), patience=LOCK_TIMEOUT)
             await open_ready(store)
         except BaseException as error:
             with self._guard:
                 self._file = None
-            # The first caller may have been told to stop; the others were not.
+            # The first caller may have been cancelled; the others were not.
             stopped = not isinstance(error, Exception)
             file.set_exception(
-                StoreUnavailable("it was not opened after all", remedy="ask again") if stopped else error
+                StoreUnavailable("the opening of the file was cancelled", remedy="try again") if stopped else error
             )
             if not stopped:
-                return  # all that wait for it, this caller too, find it there
+                return  # all waiting callers, including this one, get the error from the future
             raise
         file.set_result(store)
 
@@ -140,20 +140,20 @@ class EmbeddedFile:
         self._timer.start()
 
     def _let_go(self) -> None:
-        """On a thread of its own: the event loop of the last call may be over by now."""
+        """On its own thread, because the event loop of the last call may be closed."""
         with self._guard:
             self._timer = None
             if self._file is None or self._users or self._pinned_by is not None:
-                return  # the last one that leaves looks again
+                return  # the last call to finish checks again
             wanted = self._is_wanted()
             left = self._used_at + IDLE - monotonic()
             if left > 0 and not wanted:
                 self._look_again(left)
                 return
             if wanted:
-                self._rest_until = monotonic() + _REST
+                self._rest_until = monotonic() + _YIELD
             file, self._file = self._file, None
-        # Once the interpreter is ending, no thread can be waited for: the file is free when the process is gone.
+        # While the interpreter shuts down, threads cannot be joined: the file is released when the process ends.
         with contextlib.suppress(RuntimeError):
             asyncio.run(file.result().close())
 
@@ -167,5 +167,5 @@ def _is_over(loop: asyncio.AbstractEventLoop | None) -> bool:
 
 
 async def _result(file: "Future[Store]") -> Store:
-    # What another event loop waits for is not ours to cancel.
+    # Other event loops wait for the same future, so it must not be cancelled.
     return await asyncio.shield(asyncio.wrap_future(file))

@@ -1,4 +1,4 @@
-"""Graphs as a Python developer writes them.
+"""Graphs in Python code.
 
 plan = duetime.GraphPlan("nightly")
 plan.add("fetch", fetch.bind(url="https://example.com/orders.csv"))
@@ -18,7 +18,7 @@ from duetime.spec.options import JobOptions, Once, Words
 
 
 class NodeOptions(JobOptions, Words, Once, total=False):
-    """Options of a node: it has no keys of its own."""
+    """Options of a node: it cannot have its own keys."""
 
 
 class Planned(NamedTuple):
@@ -29,7 +29,7 @@ class Planned(NamedTuple):
 
 
 class GraphPlan:
-    """Jobs that depend on each other by local names, to be submitted as a whole."""
+    """Jobs that depend on each other by local names, and are submitted together."""
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name
@@ -46,9 +46,11 @@ class GraphPlan:
     ) -> "GraphPlan":
         """Add a node: a call, or a task that needs no arguments."""
         if name in self.nodes:
-            raise InvalidInput(f"there is a node {name!r} already", field=f"nodes.{name}", remedy="give each its name")
+            raise InvalidInput(f"the node {name!r} already exists", field=f"nodes.{name}", remedy="choose another name")
         parents, rule = read_needs(depends_on)
         if not all(isinstance(parent, str) for parent in parents):
-            raise InvalidInput("names other nodes", field=f"nodes.{name}.depends_on", remedy="such as ['fetch']")
+            raise InvalidInput(
+                "is not a list of node names", field=f"nodes.{name}.depends_on", remedy="such as ['fetch']"
+            )
         self.nodes[name] = Planned(what.bind(), tuple(str(parent) for parent in parents), rule, options)
         return self

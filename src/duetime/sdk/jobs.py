@@ -1,4 +1,4 @@
-"""What an app needs of the place where its jobs live: a database of this process, or a server."""
+"""The interface between an app and its jobs, in a database of this process or on a server."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -15,7 +15,7 @@ from duetime.sdk.task import Call
 
 
 class Look(NamedTuple):
-    """How the newest run of a job stands."""
+    """The state of a job's newest run."""
 
     run: Run | None
     """The run, if it has ended."""
@@ -32,7 +32,7 @@ class Jobs(Protocol):
     ) -> Job: ...
 
     async def look(self, job_id: UUID) -> Look:
-        """Raises `Conflict` when the job is over and never had a run."""
+        """Raises `Conflict` when the job has ended without a run."""
         ...
 
     async def job(self, job_id: UUID) -> Job: ...

@@ -1,8 +1,8 @@
-"""Where an app's jobs live: the open stores, one for each event loop, or one for all where the database is a file.
+"""The open stores of an app: one per event loop, or one for all if the database is a file.
 
-A store is opened when it is first needed. One that was lent (by the node that runs the app, or by a test) is used in
-place of one's own; the lender closes it. An embedded file is opened for each call and let go soon after, or a server
-that has it is asked: processes that share it may start and end in any order.
+A store is opened on first use. A store that was lent, by the node that runs the app or by a test, takes precedence; its
+owner closes it. An embedded file is opened for each call and closed soon after; if a server owns it, the call goes to
+the server. So processes that share a file can start and end in any order.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
 from duetime.errors import InvalidInput, StoreLocked
 from duetime.process.forks import reset_in_children
-from duetime.sdk.embedded_file import PATIENCE, EmbeddedFile
+from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
 from duetime.sdk.jobs import Jobs
 from duetime.sdk.store_jobs import StoreJobs
 from duetime.settings import Settings
@@ -31,7 +31,7 @@ _LOOK_EVERY = 0.05
 
 
 class _Connected(NamedTuple):
-    """A server that an event loop has asked."""
+    """An event loop's connection to a server."""
 
     url: str
     jobs: "RemoteJobs"
@@ -74,7 +74,7 @@ class Stores:
         return self._own[loop]
 
     async def ask(self, work: Callable[[Jobs], Awaitable[T]]) -> T:
-        """Do this where the jobs are: in the open store of this event loop, or behind the server that is named."""
+        """Run this against the open store of this event loop, or against the configured server."""
         found = self._borrowed(asyncio.get_running_loop()) or self._file.pinned
         if found is not None:
             return await work(self._jobs_in(found))
@@ -86,14 +86,14 @@ class Stores:
         return await work(self._jobs_in(await self.get()))
 
     async def reach(self) -> None:
-        """Connect to the place where the jobs are; an embedded file is opened for each call."""
+        """Connect to the database. An embedded file is opened for each call instead."""
         settings = self._settings()
         if self._borrowed(asyncio.get_running_loop()) is None and settings.url is None and settings.sqlite_file is None:
             await self.get()
 
     async def _ask_in_turn(self, work: Callable[[Jobs], Awaitable[T]]) -> T:
-        """Ask the server that has the embedded file, or have the file for one call; waits its turn."""
-        until = monotonic() + PATIENCE
+        """Use the server that owns the embedded file, or open the file for one call; waits for it."""
+        until = monotonic() + LOCK_TIMEOUT
         while True:
             found = self._borrowed(asyncio.get_running_loop())
             if found is not None:
@@ -105,17 +105,17 @@ class Stores:
                 async with self._file.turn() as store:
                     return await work(self._jobs_in(store))
             except StoreLocked:
-                # A server has it, which says where it is once it is up.
+                # A starting server owns it, and publishes its address soon.
                 if monotonic() > until:
                     raise
             await asyncio.sleep(_LOOK_EVERY)
 
     def _is_served(self, settings: Settings) -> bool:
-        """Whether a live server has the embedded file, and says where it is."""
+        """Whether a live server owns the embedded file, and has published its address."""
         file = settings.sqlite_file
         if file is None or self._file.is_open or not is_kept_by_server(file):
             return False
-        # Imported here: who works on a database needs no HTTP.
+        # Imported here, because apps with a database need no HTTP.
         from duetime.client.server_address import is_served
 
         return is_served(settings)
@@ -134,7 +134,7 @@ class Stores:
         self._remote[loop] = connected = _Connected(url, jobs, _closed_with_loop(jobs))
         await anext(connected.closing)
         if known is not None:
-            await known.closing.aclose()  # of a server that is gone
+            await known.closing.aclose()  # the connections to a former server
         return jobs
 
     @contextmanager
@@ -149,7 +149,7 @@ class Stores:
                 self._lent.remove(entry)
 
     def for_caller_transaction(self) -> StoreJobs:
-        """Jobs that are stored on the caller's connection only, so that no other one is opened."""
+        """Jobs on the caller's connection. It opens no other connection."""
         if any(store.embedded for _, store in self._lent) or self._settings().sqlite_file is not None:
             raise InvalidInput(
                 "submitting inside a transaction needs PostgreSQL, and this app uses SQLite",
@@ -159,7 +159,7 @@ class Stores:
         return StoreJobs(store_for(self._settings()), self._settings())
 
     async def close(self) -> None:
-        """Close what this event loop has opened; what another one has opened, or what was lent, stays."""
+        """Close what this event loop has opened. Connections of other loops, and lent stores, stay open."""
         loop = asyncio.get_running_loop()
         own = self._own.pop(loop, None)
         if own is not None:
@@ -170,7 +170,7 @@ class Stores:
         await self._file.close()
 
     def _jobs_in(self, store: Store) -> StoreJobs:
-        """What an app submits is held to the quotas of its tenant, as what a server takes in."""
+        """The tenant's quotas apply to an app's submissions, as they do on a server."""
         loop, settings = asyncio.get_running_loop(), self._settings()
         known = self._here.get(loop)
         if known is None or known[0] is not store or known[1].settings is not settings:
@@ -192,7 +192,7 @@ async def _open(settings: Settings) -> Store:
 
 
 async def _closed_with_loop(jobs: "RemoteJobs") -> AsyncGenerator[None, None]:
-    """For programs that never close their app: the end of an event loop closes the async generators that it has run."""
+    """For programs that never close their app: an event loop closes its async generators when it ends."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What an app asks for: a call or a target with its options, before anything is resolved.
+"""What an app submits: a call or a target with its options, before they are resolved.
 
 Where the jobs are in a database of this process, an order becomes a job here (`make_jobs`). A server gets the options
 as they were given, and resolves them itself.
@@ -50,7 +50,7 @@ class Node(NamedTuple):
 
 
 def needs_the_day(orders: Sequence[Order]) -> bool:
-    """Whether a schedule among them can only be told from the day on which it is submitted."""
+    """Whether one of these schedules depends on the day of submission."""
     known: Mapping[str, Any] = NO_OPTIONS
     has_time = False
     for order in orders:
@@ -68,14 +68,14 @@ def needs_the_day(orders: Sequence[Order]) -> bool:
 def make_jobs(
     orders: Sequence[Order], rules: Callable[[], TargetRules], *, max_payload: int, now: datetime | None = None
 ) -> list[NewJob]:
-    """Jobs ready to be stored; raises `InvalidInput` that names what cannot be accepted. `now` is needed where
+    """Jobs ready to be stored. Raises `InvalidInput` that names the invalid option. `now` is required if
     `needs_the_day`."""
     jobs = []
     last: tuple[Task[..., Any] | None, Mapping[str, Any], Resolved] | None = None
     for order, job_id in zip(orders, new_ids(len(orders)), strict=True):
         what = order.what
         task = what.task if isinstance(what, Call) else None
-        # The calls of a batch mostly have one task and one set of options.
+        # Most calls of a batch have the same task and options.
         if last is None or task is not last[0] or order.options is not last[1]:
             plain = None if task is None or order.options else task.resolved
             last = task, order.options, plain or _resolve(task, order, now)
@@ -95,11 +95,13 @@ def _resolve(task: Task[..., Any] | None, order: Order, now: datetime | None) ->
     else:
         found = resolve(task.base, merged(task.given, options) if task.given else options, now=now)
     if order.once and not isinstance(found.schedule, Once):
-        raise InvalidInput(f"{order.given['when']!r} means again and again", field="when", remedy="use schedule")
+        raise InvalidInput(f"{order.given['when']!r} is a recurring schedule", field="when", remedy="use schedule")
     return found
 
 
 def check_call(call: Call[Any], task: str) -> None:
-    """The arguments of a job are edited with a call of its task."""
+    """Check that new arguments are a call of the job's own task."""
     if call.task.name != task:
-        raise InvalidInput(f"the job runs {task}, and not {call.task.name}", field="args", remedy="bind its own task")
+        raise InvalidInput(
+            f"the task of this job is {task}, not {call.task.name}", field="args", remedy="bind that task"
+        )

@@ -1,4 +1,4 @@
-"""A submission that has not begun: what `submit` returns until it is awaited.
+"""A submission that has not started: `submit` returns it, and it starts when it is awaited.
 
 A forgotten `await` must not lose a job silently. Python only warns about a coroutine that was never awaited; this one
 logs an error that says what to write instead.

@@ -1,4 +1,4 @@
-"""What a schedule means and when it fires, before any job has it."""
+"""The meaning and the next fires of a schedule, before a job uses it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -58,7 +58,7 @@ def preview(
     """The next fires of a schedule: a cron line, a recurrence rule, an interval, a moment or words.
 
     `tz` is UTC unless it is given, or the text names a zone. `start` is the moment to look from, now by default. Needs
-    no database; `App.preview` knows a tenant's calendars.
+    no database; `App.preview` also knows the tenant's calendars.
     """
     moment = SystemClock().now() if start is None else check_moment(start, "start")
     made = parse_schedule(schedule, zone=None if tz is None else check_zone(tz), now=moment)
@@ -68,18 +68,18 @@ def preview(
     if not isinstance(made, Once):
         made = bounded(made, **bounds)
     elif given := next((name for name, value in bounds.items() if value is not None), None):
-        raise InvalidInput("goes with what repeats", field=given, remedy="leave it out")
+        raise InvalidInput("is only valid for recurring schedules", field=given, remedy="omit it")
     if not isinstance(made, Once) and made.calendars:
         if calendars is None:
             raise InvalidInput(
-                "calendars live in a database", field="exclude.calendars", remedy="ask app.preview, which has one"
+                "calendars are stored in a database", field="exclude.calendars", remedy="use app.preview"
             )
         made = made.holding(dates_of(made.calendars, calendars))
     return preview_of(made, str(getattr(made, "zone", "UTC")) if tz is None else tz, moment, count)
 
 
 def preview_of(schedule: Schedule, zone: str, start: datetime, count: int) -> Preview:
-    """The same for a schedule that has been made."""
+    """The same for a parsed schedule."""
     if type(count) is not int or not 1 <= count <= MOST:
         raise InvalidInput(f"{count!r} is out of range", field="count", remedy=f"1 to {MOST}")
     kind, _, form = exact_form(schedule).partition(" ")

@@ -1,4 +1,4 @@
-"""What a caller gets back for a job."""
+"""Receipts: what a submission returns."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -17,17 +17,17 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class JobReceipt(msgspec.Struct, frozen=True):
-    """Proof that a job is stored: it survives the death of every process."""
+    """Proof that a job is stored durably."""
 
     job_id: str
     next_run: datetime | None
-    """When it runs next; unknown until the transaction commits for a job submitted inside one."""
+    """When it runs next. Unknown for a job that was submitted inside a transaction."""
     run_id: str | None = None
-    """The run, where it exists already."""
+    """The run, if it exists already."""
     created: bool = True
-    """False when a key led to a job that was there before."""
+    """False when a key led to an existing job."""
     note: str | None = None
-    """Something worth knowing, such as a time in the past."""
+    """A warning, such as a time in the past."""
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in JobReceipt.__struct_fields__)
@@ -35,19 +35,19 @@ class JobReceipt(msgspec.Struct, frozen=True):
 
 
 class Receipt(JobReceipt, Generic[R_co], frozen=True):
-    """The receipt of a job that runs once, which gives its result."""
+    """The receipt of a job that runs once, with access to its result."""
 
     _wait: Callable[[str, Duration | None], Awaitable[Run]] | None = None
 
     async def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for the run, and give what the task returned. Raises `RunFailed` or `RunCancelled` when it ended
-        otherwise, and `TimeoutError` when that takes too long."""
+        """Wait for the run, and return the task's result. Raises `RunFailed` or `RunCancelled` if it did not succeed,
+        and `TimeoutError` after `timeout`."""
         assert self._wait is not None
         return result_of(await self._wait(self.job_id, timeout))  # type: ignore[no-any-return]
 
 
 class SyncReceipt(JobReceipt, Generic[R_co], frozen=True):
-    """The same for code that is not async."""
+    """The same for blocking code."""
 
     _wait: Callable[[str, Duration | None], Run] | None = None
 
@@ -58,7 +58,7 @@ class SyncReceipt(JobReceipt, Generic[R_co], frozen=True):
 
 
 def receipt_fields(answer: Submitted) -> tuple[str, datetime | None, str | None, bool, str | None]:
-    """The fields that every receipt has, in their order."""
+    """The fields of every receipt, in order."""
     run_id = None if answer.run_id is None else ids.show("run", answer.run_id)
     return ids.show("job", answer.job_id), answer.next_run, run_id, answer.created, answer.note
 

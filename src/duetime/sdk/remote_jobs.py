@@ -1,7 +1,7 @@
-"""The jobs of an app behind a server.
+"""The jobs of an app that uses a server.
 
-Options are sent as they were given: the server resolves them, with its own clock and its own rules. What an app gets
-back is the same as beside a store, except for what the API does not tell: fences and the end of leases.
+Options are sent as they were given: the server resolves them, with its own clock and rules. The results are the same as
+with a direct database connection, except for fences and lease ends, which the API does not expose.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class RemoteJobs:
-    """Which tenant it is, the key says."""
+    """The key determines the tenant."""
 
     def __init__(self, url: str, key: str | None, tls: ClientTls | None = None) -> None:
         self._client = AsyncClient(url, key, tls=tls)
@@ -49,7 +49,7 @@ class RemoteJobs:
         await self._client.close()
 
     async def now(self) -> datetime:
-        """The server's clock, told by a schedule that runs in a second."""
+        """The server's clock, computed from the preview of a schedule that runs in a second."""
         answer = await self._client.preview_schedule(run_in=1, count=1)
         return answer.fires[0].utc - _SECOND
 
@@ -162,7 +162,7 @@ class RemoteJobs:
         return _graph(await self._client.rerun_graph(show("gra", graph_id)))
 
     async def _holding(self, view: JobView) -> Job:
-        """A job whose schedule knows the days of its calendars."""
+        """A job whose schedule includes the days of its calendars."""
         job = job_of(DEFAULT_TENANT, view)
         if isinstance(job.schedule, Once) or not job.schedule.calendars:
             return job
@@ -181,13 +181,13 @@ def _fields(order: Order) -> dict[str, Any]:
 
 
 def _check_once(when: str, zone: str | None) -> None:
-    """The API takes schedules of all kinds; `submit` only those that run once."""
+    """The API accepts all schedules; `submit` only those that run once."""
     try:
         schedule = parse_schedule(when, zone=zone, now=SystemClock().now())
     except InvalidInput:
-        return  # for the server to refuse
+        return  # the server refuses it
     if not isinstance(schedule, Once):
-        raise InvalidInput(f"{when!r} means again and again", field="when", remedy="use schedule")
+        raise InvalidInput(f"{when!r} is a recurring schedule", field="when", remedy="use schedule")
 
 
 def _graph(view: GraphView) -> Graph:

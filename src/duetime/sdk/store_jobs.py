@@ -1,4 +1,4 @@
-"""The jobs of an app whose database this process has open."""
+"""The jobs of an app with a direct database connection."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -49,9 +49,9 @@ class StoreJobs:
         if needs_the_day([order]):
             field = "run_in" if order.given.get("when") is None else "when"
             raise InvalidInput(
-                f"{order.given[field]!r} is counted from the day, which a transaction of yours does not tell",
+                f"{order.given[field]!r} depends on the current day, which is unknown inside your transaction",
                 field=field,
-                remedy="give run_at, or a length in hours",
+                remedy="use run_at, or a duration in hours",
             )
         jobs = make_jobs([order], lambda: self._rules, max_payload=self.settings.max_payload)
         with traced(self._tracer, jobs) as (remembering,):
@@ -84,7 +84,7 @@ class StoreJobs:
         runs = await self.runs(job_id, 1)
         if not runs:
             over = (await self.job(job_id)).state in (JobState.CANCELLED, JobState.ENDED)
-            # Its run may have been made since: a job is over only after that.
+            # Its run may have been created since the first read.
             runs = await self.runs(job_id, 1) if over else []
             if over and not runs:
                 raise never_ran(ids.show("job", job_id))

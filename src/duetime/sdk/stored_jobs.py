@@ -1,5 +1,4 @@
-"""What an app does with jobs that are stored already: reading them, waiting for them, changing them, looking ahead, and
-keeping calendars for them."""
+"""Working with stored jobs: read, wait, change, preview; and their calendars and graphs."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ from duetime.spec.kinds import read_duration
 from duetime.spec.options import Duration, EditOptions
 
 GraphLike = Graph | str | UUID
-"""A graph as it was read, or by its id."""
+"""A graph, or its id."""
 
 
 class StoredJobs:
@@ -41,11 +40,11 @@ class StoredJobs:
         version: int | None = None,
         **changes: Unpack[EditOptions],
     ) -> Job:
-        """Change a job: what you name becomes different, the rest stays; None removes an option. `args` is a call of
-        the job's task with its new arguments. A schedule is given whole, with its bounds.
+        """Change the given options of a job; None removes an option. `args` is a call of the job's task with its new
+        arguments. A schedule is given as a whole, with its bounds.
 
-        With `version=`, the edit is refused as `StaleVersion` when another one came first. Another schedule starts from
-        now; any other change leaves the rhythm, and runs that wait for a worker take it on.
+        With `version=`, raises `StaleVersion` if another edit came first. A new schedule starts from now. Any other
+        change keeps the schedule, and also applies to runs that wait for a worker.
         """
         if args is not None and not isinstance(args, Call):
             raise InvalidInput(f"{args!r} is not a call", field="args", remedy="args=send.bind(to=…)")
@@ -54,18 +53,18 @@ class StoredJobs:
         return await self._stores.ask(lambda jobs: jobs.edit(job_id, changes, args, version))
 
     async def pause(self, job: JobLike) -> Job:
-        """Fire no more until it is resumed."""
+        """Stop firing until the job is resumed."""
         job_id = job_identity(job)
         return await self._stores.ask(lambda jobs: jobs.pause(job_id))
 
     async def resume(self, job: JobLike) -> Job:
-        """Go on; what was missed meanwhile is for the misfire policy to decide."""
+        """Continue firing. The misfire policy decides about missed occurrences."""
         job_id = job_identity(job)
         return await self._stores.ask(lambda jobs: jobs.resume(job_id))
 
     async def trigger(self, job: JobLike, *, idempotency_key: str | None = None) -> Run:
-        """Make an extra run now, without touching the rhythm. With an `idempotency_key`, here and below, the same call
-        again has no effect and gets the first answer."""
+        """Make an extra run now; the schedule stays unchanged. With an `idempotency_key`, here and below, a repeated
+        call has no effect and returns the first answer."""
         job_id = job_identity(job)
         return await self._stores.ask(lambda jobs: jobs.trigger(job_id, idempotency_key))
 
@@ -79,29 +78,29 @@ class StoredJobs:
         rate: float = 10.0,
         idempotency_key: str | None = None,
     ) -> int:
-        """Make the runs of a past range, `rate` a second, and say how many; refused when it holds more than `limit`.
-        What lies ahead of now is left out: it fires by itself."""
+        """Make the runs of a past range, `rate` a second; returns how many. Refused when there are more than `limit`.
+        Future occurrences are omitted: they fire by themselves."""
         job_id, first, last = job_identity(job), check_moment(start, "start"), check_moment(end, "end")
         return await self._stores.ask(lambda jobs: jobs.backfill(job_id, first, last, limit, rate, idempotency_key))
 
     async def retry(self, run: RunLike, *, idempotency_key: str | None = None) -> Run:
-        """Try a run again: one that waits for its retry now; one that ended FAILED, CANCELLED or SKIPPED by a new run.
-        A run is repeated once: asked again, the answer is the run that repeats it."""
+        """Retry a run. A RETRYING run starts now; a run that ended FAILED, CANCELLED or SKIPPED gets a new run. A run
+        is replayed once: a second call returns the same new run."""
         run_id = identity("run", run)
         return await self._stores.ask(lambda jobs: jobs.retry(run_id, idempotency_key))
 
     async def cancel(self, job: JobLike) -> Job:
-        """No further run of this job; a run that waits is cancelled, one that is running is asked to stop."""
+        """Make no further runs of this job. A waiting run is cancelled, a running one is asked to stop."""
         job_id = job_identity(job)
         return await self._stores.ask(lambda jobs: jobs.cancel(job_id))
 
     async def cancel_run(self, run: RunLike) -> Run:
-        """Cancel a run that waits, or ask a running one to stop."""
+        """Cancel a waiting run, or ask a running one to stop."""
         run_id = identity("run", run)
         return await self._stores.ask(lambda jobs: jobs.cancel_run(run_id))
 
     async def job(self, job: JobLike) -> Job:
-        """A job as it stands now."""
+        """The current state of a job."""
         job_id = job_identity(job)
         return await self._stores.ask(lambda jobs: jobs.job(job_id))
 
@@ -116,8 +115,8 @@ class StoredJobs:
         return await self._stores.ask(lambda jobs: jobs.runs(job_id, limit))
 
     async def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
-        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
-        when the job is over and never had one."""
+        """Wait until the newest run of a job has ended. Raises `TimeoutError` after `timeout`, and `Conflict` when the
+        job has ended without a run."""
         job_id = job_identity(job)
         pauses = _Pauses(timeout)
         while (found := await self._stores.ask(lambda jobs: jobs.look(job_id))).run is None:
@@ -125,20 +124,20 @@ class StoredJobs:
         return found.run
 
     async def preview(self, schedule: JobLike, *, count: int = FEW, **options: Any) -> Preview:
-        """What a job's schedule means and its next fires; or those of a schedule that no job has yet, as
-        `duetime.preview` shows them, with this app's calendars and the database's clock."""
+        """The meaning and the next fires of a job's schedule; or of any schedule, as `duetime.preview` shows them, with
+        this app's calendars and the database's clock."""
         if isinstance(schedule, str) and not schedule.startswith("job_"):
             return await self._stores.ask(lambda jobs: jobs.preview(schedule, count, options))
         if options:
-            raise InvalidInput("a job has a schedule of its own", field=next(iter(options)), remedy="leave it out")
+            raise InvalidInput("a job has its own schedule", field=next(iter(options)), remedy="omit it")
         job_id = job_identity(schedule)
         return await self._stores.ask(lambda jobs: jobs.preview_job(job_id, count))
 
     # Calendars.
 
     async def set_calendar(self, name: str, dates: Iterable[date | str]) -> Calendar:
-        """Give days a name, such as holidays, for jobs to leave out (`exclude={"calendars": [name]}`). When it returns,
-        all jobs that use it go by its new days."""
+        """Create or replace a named set of days, such as holidays, that jobs can exclude
+        (`exclude={"calendars": [name]}`). When it returns, all jobs that use it follow the new days."""
         calendar = make_calendar(name, dates)
         return await self._stores.ask(lambda jobs: jobs.set_calendar(calendar.name, calendar.dates))
 
@@ -149,28 +148,28 @@ class StoredJobs:
         return await self._stores.ask(lambda jobs: jobs.calendars())
 
     async def delete_calendar(self, name: str) -> None:
-        """Refused as `CalendarInUse` while a job leaves out its days."""
+        """Raises `CalendarInUse` while a job excludes its days."""
         await self._stores.ask(lambda jobs: jobs.delete_calendar(name))
 
     # Graphs.
 
     async def graph(self, graph: GraphLike) -> Graph:
-        """A graph with its nodes as they stand now."""
+        """A graph with the current state of its nodes."""
         graph_id = _graph_identity(graph)
         return await self._stores.ask(lambda jobs: jobs.graph(graph_id))
 
     async def cancel_graph(self, graph: GraphLike) -> Graph:
-        """End what waits, and ask what runs to stop."""
+        """Cancel its waiting runs, and ask running ones to stop."""
         graph_id = _graph_identity(graph)
         return await self._stores.ask(lambda jobs: jobs.cancel_graph(graph_id))
 
     async def rerun_graph(self, graph: GraphLike) -> Graph:
-        """Run again what did not succeed, and all that depends on it; what succeeded keeps its results."""
+        """Run the nodes that did not succeed again, and all that depend on them. Succeeded nodes keep their results."""
         graph_id = _graph_identity(graph)
         return await self._stores.ask(lambda jobs: jobs.rerun_graph(graph_id))
 
     async def wait_graph(self, graph: GraphLike, timeout: Duration | None = None) -> Graph:
-        """Wait until a graph is over; raises `TimeoutError` when that takes too long."""
+        """Wait until a graph has ended. Raises `TimeoutError` after `timeout`."""
         pauses = _Pauses(timeout)
         while (found := await self.graph(graph)).status is GraphStatus.RUNNING:
             await pauses.rest("the graph has not ended")
@@ -178,7 +177,7 @@ class StoredJobs:
 
 
 class _Pauses:
-    """Longer and longer pauses between two looks, until the time is up."""
+    """Growing pauses between polls, until the timeout."""
 
     def __init__(self, timeout: Duration | None) -> None:
         self._seconds = None if timeout is None else read_duration(timeout, "timeout").total_seconds()

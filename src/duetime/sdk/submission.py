@@ -1,4 +1,4 @@
-"""What an app submits and schedules: calls, targets, batches and graphs."""
+"""Submitting and scheduling calls, targets, batches and graphs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
@@ -28,7 +28,7 @@ _REPEATS = ("cron", "every", "when", "rrule", "after")
 
 
 class Submission(StoredJobs, ABC):
-    """The part of an app that makes jobs."""
+    """The part of an app that creates jobs."""
 
     @property
     @abstractmethod
@@ -93,7 +93,7 @@ class Submission(StoredJobs, ABC):
         return Pending("schedule", self._schedule, self._what(what, args, options, OF_SCHEDULES), options)
 
     async def submit_graph(self, plan: GraphPlan, *, idempotency_key: str | None = None) -> Graph:
-        """Store all nodes of a graph in one transaction, or none; refuses unknown names and circles."""
+        """Store all nodes of a graph in one transaction, or none; refuses unknown names and cycles."""
         nodes = {}
         for name, planned in plan.nodes.items():
             try:
@@ -153,7 +153,7 @@ class Submission(StoredJobs, ABC):
             if isinstance(what, Task):
                 check_options({name: each for name, each in options.items() if name != "connection"}, allowed, what)
             if args is not None:
-                raise InvalidInput("a call has its arguments already", field="args", remedy="bind them")
+                raise InvalidInput("a call already has its arguments", field="args", remedy="bind them")
             return self._call(what)
         if isinstance(what, str):
             if (task := self.tasks.get(what)) is None:
@@ -174,7 +174,7 @@ class Submission(StoredJobs, ABC):
     def _order(
         self, what: Call[Any] | Target, options: Mapping[str, Any], allowed: Mapping[str, Any], *, once: bool = True
     ) -> Order:
-        """What is asked for, with everything checked that can be checked here."""
+        """An order, after all checks that need no database."""
         if not isinstance(what, Call):
             check_options(options, allowed, None)
             return Order(what, b"", options, once)
@@ -193,13 +193,13 @@ class Submission(StoredJobs, ABC):
 
 
 def _check_no_connection(connection: object) -> None:
-    """A transaction takes one job that runs once; anything else must not be stored beside it without notice."""
+    """Only `submit` supports `connection=`: other calls must not silently store jobs outside the transaction."""
     if connection is not None:
-        raise InvalidInput("takes one job that runs once", field="connection", remedy="submit each call")
+        raise InvalidInput("only `submit` accepts a connection", field="connection", remedy="submit each call")
 
 
 def within(place: str, error: InvalidInput) -> InvalidInput:
-    """The same refusal, which names the item of a batch or the node of a graph."""
+    """The same error, with the item of the batch or the node of the graph."""
     return InvalidInput(error.message, field=f"{place}.{error.field}" if error.field else place, remedy=error.remedy)
 
 

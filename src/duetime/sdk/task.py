@@ -1,4 +1,4 @@
-"""A task as a developer sees it: a decorated function that can also be submitted.
+"""Tasks: decorated functions that can be submitted.
 
 Arguments and options never share a call. `send.submit(to="x")` takes arguments, `send.options(run_in="10m")` gives a
 configured task, and `send.bind(to="x")` gives a `Call`: a task with its arguments, whose methods take options.
@@ -32,11 +32,11 @@ _ELSEWHERE = {
     "defer": "await {}.submit(…)",
     "submit_many": "await app.submit_many([{}.bind(…), …])",
 }
-"""How to write what other libraries, or other objects here, call by these names."""
+"""Hints for attributes that exist in other libraries or on other objects."""
 
 
 class Bindable(Protocol[R_co]):
-    """What can be submitted as it is: a call, or a task whose parameters all have defaults."""
+    """What can be submitted directly: a call, or a task whose parameters all have defaults."""
 
     def bind(self) -> "Call[R_co]": ...
 
@@ -67,16 +67,16 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True):
         return self
 
     def submit(self, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[R_co]]:
-        """Run it once: now, at `run_at`, after `run_in`, or as the words `when` say."""
+        """Run it once: now, at `run_at`, after `run_in`, or by the words in `when`."""
         return self.task.app.submit(self, **options)
 
     def schedule(self, **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
-        """Run it again and again. See `App.schedule`."""
+        """Run it on a schedule. See `App.schedule`."""
         return self.task.app.schedule(self, **options)
 
     @property
     def sync(self) -> "SyncCall[R_co]":
-        """The same for code that is not async."""
+        """The same for blocking code."""
         return SyncCall(self)
 
     def encoded(self, limit: int | None = None) -> bytes:
@@ -99,7 +99,7 @@ class SyncCall(msgspec.Struct, Generic[R_co], frozen=True):
 
 
 class Task(Generic[P, R_co]):
-    """A function that duetime can run. Calling it runs it here and now, as if it were not a task."""
+    """A function that duetime can run. A direct call runs it here, like any function."""
 
     def __init__(self, app: Submitter, definition: TaskDefinition, declared: Mapping[str, Any]) -> None:
         self.app = app
@@ -107,11 +107,11 @@ class Task(Generic[P, R_co]):
         self.declared = declared
         """The options of the decorator."""
         self.base = resolve(NOTHING_GIVEN, declared)
-        """What they mean."""
+        """Their resolved form."""
         self.given: Mapping[str, Any] = {}
         """The options of `options()`."""
         self.resolved: Resolved | None = self.base
-        """What both mean together; None where that depends on the day."""
+        """The resolved form of both; None if it depends on the day of submission."""
         self.connection: object = None
         self.function = function = definition.function
         self._required, self._known = definition.required, definition.known
@@ -128,11 +128,11 @@ class Task(Generic[P, R_co]):
 
     @property
     def defaults(self) -> Defaults:
-        """What its jobs get unless a submission says otherwise."""
+        """The defaults of its jobs."""
         return self.base.defaults
 
     def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R_co]]:
-        """Run this task once with these arguments: now, or as `options()` says."""
+        """Run this task once with these arguments: now, or according to `options()`."""
         return self.app.submit(self.bind(*args, **kwargs))
 
     def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
@@ -143,7 +143,7 @@ class Task(Generic[P, R_co]):
         return Call(self, given)
 
     def options(self, /, **options: Unpack[SubmitOptions]) -> Self:
-        """The same task with these options, which count before those of the decorator."""
+        """The same task with these options, which override those of the decorator."""
         connection = options.pop("connection", self.connection)
         check_options(options, OF_SUBMISSIONS, self)
         configured = object.__new__(type(self))
@@ -154,12 +154,12 @@ class Task(Generic[P, R_co]):
         return configured
 
     def schedule(self: Bindable[Any], **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
-        """Run this task again and again. One that needs arguments is bound first: `send.bind(to="x").schedule(…)`."""
+        """Run this task on a schedule. Bind its arguments first, if it needs any: `send.bind(to="x").schedule(…)`."""
         return self.bind().schedule(**options)
 
     @property
     def sync(self) -> "SyncTask[P, R_co]":
-        """The same for code that is not async."""
+        """The same for blocking code."""
         return SyncTask(self)
 
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Task(Generic[P, R_co]):
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
     def _misfit(self, arguments: Mapping[str, Any]) -> InvalidInput:
-        """Options among the arguments are the likely mistake: say how the call is written."""
+        """The error for wrong arguments. If options are among them, it shows the correct call."""
         parameters = self.definition.signature.parameters
         options = [name for name in arguments if name in OF_SUBMISSIONS and name not in parameters]
         try:
@@ -182,7 +182,7 @@ class Task(Generic[P, R_co]):
         rest = ", ".join(f"{name}=…" for name in arguments if name not in options)
         given = ", ".join(f"{name}=…" for name in options)
         return InvalidInput(
-            f"`{options[0]}` is an option, and not a parameter of {self.name}",
+            f"`{options[0]}` is an option, not a parameter of {self.name}",
             field=f"args.{options[0]}",
             remedy=f"{self.__name__}.options({given}).submit({rest})",
         )
@@ -202,7 +202,7 @@ class Task(Generic[P, R_co]):
 
 
 class SyncTask(Generic[P, R_co]):
-    """The methods of a task that block until they are done."""
+    """The blocking methods of a task."""
 
     def __init__(self, task: Task[P, R_co]) -> None:
         self._task = task
@@ -211,7 +211,7 @@ class SyncTask(Generic[P, R_co]):
         return self._task.bind(*args, **kwargs).sync.submit()
 
 
-# The four kinds of function differ in how they are called directly: with or without a context, awaited or not.
+# The four kinds of functions differ in their direct call: with or without a context, async or not.
 
 
 class AsyncFunction(Task[P, R_co]):
@@ -239,14 +239,14 @@ class FunctionWithContext(Task[P, R_co]):
 
 
 class Anything:
-    """Stands for a first parameter without a usable annotation (none, `Any`, `object`), which type checkers would
-    otherwise take for the context."""
+    """The type of a first parameter without a usable annotation (none, `Any`, `object`), which type checkers would
+    otherwise treat as the context."""
 
     _anything: int
 
 
 class TaskDecorator(Protocol):
-    """What `@app.task(…)` gives."""
+    """The result of `@app.task(…)`."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -285,13 +285,13 @@ def make_task(
 
 
 def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], task: Task[..., Any] | None) -> None:
-    """Refuse what is not an option here, and say where it belongs."""
+    """Refuse names that are not options here, and say where they belong."""
     if options.keys() <= allowed.keys():
         return
     unknown = next(name for name in options if name not in allowed)
     if task is not None and unknown in task.definition.signature.parameters:
         raise InvalidInput(
-            f"`{unknown}` is a parameter of {task.name}, and not an option",
+            f"`{unknown}` is a parameter of {task.name}, not an option",
             field=unknown,
             remedy=f"{task.__name__}.bind({unknown}=…), or {task.__name__}.options(…).submit({unknown}=…)",
         )
@@ -307,11 +307,11 @@ def _define(name: str | None, function: Callable[..., Any], *, process: bool) ->
     shown = name or function.__qualname__
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(
-            f"{shown} is a generator, whose body would never run", field="task", remedy="return instead of yielding"
+            f"{shown} is a generator: its body would never run", field="task", remedy="return instead of yielding"
         )
     if process and "<" in function.__qualname__:
         raise InvalidInput(
-            f"{shown} is made inside another function, where a process of its own cannot find it",
+            f"{shown} is defined inside another function, so its own process cannot import it",
             field="process",
             remedy="move it to the top level of its module",
         )

@@ -1,4 +1,4 @@
-"""Which store a database's address means. Only that one is loaded."""
+"""Choosing the store by the database's address. Only that store is imported."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from duetime.store.wrappers.sealed import sealed
 
 
 def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0) -> Store:
-    """A store that is not open yet. An embedded file is kept by one that `serves`; `patience` is how many seconds to
-    wait for a file that another process has for a moment."""
-    # Without keys too: then what others have sealed is known for what it is.
+    """A store that is not open yet. A store that `serves` keeps its embedded file; `patience` is how many seconds to
+    wait for a file that another process uses for a moment."""
+    # Also without keys: then encrypted values are recognized as such.
     provider = provider_of(settings)
     envelope = None if provider is None else Envelope(provider)
     sealer = Sealer(settings.sealing_keys, envelope)
@@ -43,7 +43,7 @@ def _store_for(settings: Settings, *, serves: bool, patience: float) -> Store:
 
 
 def sealer_of(store: Store, settings: Settings) -> Sealer:
-    """What a process seals and opens with: that of its store, so that all of it has the same keys."""
+    """The sealer of the store, so that the whole process uses the same keys."""
     return store.sealer or Sealer(settings.sealing_keys)
 
 
@@ -55,7 +55,7 @@ def is_wanted(file: Path) -> bool:
 
 
 def is_kept_by_server(file: Path) -> bool:
-    """Whether an embedded file belongs to another process that serves it."""
+    """Whether another process serves an embedded file."""
     from duetime.store.sqlite.ownership import owner_of
 
     owner = owner_of(file)
@@ -63,15 +63,14 @@ def is_kept_by_server(file: Path) -> bool:
 
 
 def store_in_memory(clock: Clock | None = None) -> Store:
-    """A store that is gone when it is closed, for tests."""
+    """A store in memory, for tests."""
     from duetime.store.sqlite import SqliteStore
 
     return SqliteStore(":memory:", clock=clock or SystemClock())
 
 
 async def open_ready(store: Store, *, migrate: bool = False) -> None:
-    """Open a store and make sure of its schema. An embedded file is brought up to date by whoever opens it; a shared
-    database only when that is asked for."""
+    """Open a store and check its schema. An embedded file is always migrated; a shared database only with `migrate`."""
     await store.open()
     try:
         if migrate or store.embedded:

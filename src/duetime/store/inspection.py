@@ -1,4 +1,4 @@
-"""What is found in a database, for who only wants to know: looking changes nothing."""
+"""Reading facts from a database without changing anything."""
 
 import asyncio
 
@@ -11,16 +11,16 @@ from duetime.store.address import store_for
 
 class Findings(msgspec.Struct, frozen=True):
     schema_version: int | None
-    """None when an embedded file has not been made yet: whoever starts first makes it."""
+    """None when an embedded file does not exist yet: the first process that starts creates it."""
     clock_offset: float
-    """By how many seconds the database's clock is ahead of this process's."""
+    """How many seconds the database's clock is ahead of this process's clock."""
     workers: int
     owner: str | None = None
-    """The process that an embedded file belongs to at this moment."""
+    """The process that owns an embedded file now."""
 
 
 async def inspect(settings: Settings) -> Findings:
-    """Look at the database. Raises `StoreError` when it cannot be used, also `SchemaMismatch`."""
+    """Inspect the database. Raises `StoreError` when it cannot be used, including `SchemaMismatch`."""
     if settings.sqlite_file is not None:
         from duetime.store.sqlite.file_inspection import inspect_file
 

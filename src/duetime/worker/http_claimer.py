@@ -83,7 +83,7 @@ class HttpClaimer:
 
     async def ask(self, session: Session, body: wire.Ask) -> wire.Dealt | None:
         """Runs, and runs to cancel; None when the poll was abandoned because the session ends."""
-        asking = self._server.post(session.id, "claim", body, wire.Dealt, patience=body.wait + _SLACK)
+        asking = self._server.post(session.id, "claim", body, wire.Dealt, timeout=body.wait + _SLACK)
         call = asyncio.ensure_future(asking)
         self._calls.add(call)
         try:
@@ -194,19 +194,19 @@ class _Poll:
 
 def _claimed(run: wire.DealtRun) -> Claimed:
     return Claimed(
-        parse("run", run.run_id),
-        parse("job", run.job_id),
-        0,
-        run.fence,
-        run.attempt,
-        run.lost,
-        stamp(run.due_at),
-        stamp(run.ready_at),
-        stamp(run.started_at),
-        bytes(run.args),
-        _raw(run.options),
-        None if run.timeout is None else round(run.timeout * 1000),
-        _raw(run.checkpoint),
+        run_id=parse("run", run.run_id),
+        job_id=parse("job", run.job_id),
+        lane_id=0,
+        fence=run.fence,
+        attempt=run.attempt,
+        lost=run.lost,
+        due=stamp(run.due_at),
+        ready=stamp(run.ready_at),
+        started=stamp(run.started_at),
+        args=bytes(run.args),
+        options=_raw(run.options),
+        timeout_ms=None if run.timeout is None else round(run.timeout * 1000),
+        checkpoint=_raw(run.checkpoint),
     )
 
 

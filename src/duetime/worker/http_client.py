@@ -25,7 +25,7 @@ class Wire(Protocol):
         answer: type[T],
         *,
         headers: Mapping[str, str] = {},
-        patience: float = 30.0,
+        timeout: float = 30.0,
     ) -> T:
-        """Send one request. Raises `StoreUnavailable` when there is no answer within `patience` seconds or the server
+        """Send one request. Raises `StoreUnavailable` when there is no answer within `timeout` seconds or the server
         asks to retry; `NotFound`, `LeaseLost`, `InvalidInput` and `AccessDenied` as the server answers."""

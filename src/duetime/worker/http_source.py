@@ -73,9 +73,9 @@ class HttpSource:
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
         body = wire.Beat(list(open_claims), lease.total_seconds(), answered)
-        patience = max(1.0, lease.total_seconds() * 0.3)
+        timeout = max(1.0, lease.total_seconds() * 0.3)
         try:
-            answer = await self._sessions.post(worker_id, "heartbeat", body, wire.Beaten, patience=patience)
+            answer = await self._sessions.post(worker_id, "heartbeat", body, wire.Beaten, timeout=timeout)
         except NotFound:
             raise LeaseLost("the server no longer knows this worker") from None
         return Renewal(answer.lease_until, tuple(parse("run", run) for run in answer.cancelled), answer.freed)

@@ -34,10 +34,10 @@ class SessionWire:
         self._tokens[worker_id] = token
 
     async def post(
-        self, worker_id: UUID, what: str, body: msgspec.Struct, answer: type[T], *, patience: float = 30.0
+        self, worker_id: UUID, what: str, body: msgspec.Struct, answer: type[T], *, timeout: float = 30.0
     ) -> T:
         path = f"/v1/workers/{show('wrk', worker_id)}/{what}"
-        return await self._server.call("POST", path, body, answer, headers=self._headers(worker_id), patience=patience)
+        return await self._server.call("POST", path, body, answer, headers=self._headers(worker_id), timeout=timeout)
 
     async def leave(self, worker_id: UUID) -> None:
         path = f"/v1/workers/{show('wrk', worker_id)}"

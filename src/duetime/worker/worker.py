@@ -91,15 +91,15 @@ class Worker:
         reporter = Reporter(source.report_attempts, attempts.health, limits.breakers)
         self._claimer = source.claimer(
             Wants(
-                attempts.slots,
-                attempts.trials,
-                {name: task.place for name, task in attempts.tasks.items()},
-                limits.queues,
-                limits.poll,
-                attempts.start,
-                lambda: self._completer.backlog,
-                limits.strict,
-                lambda: attempts.health.open_now,
+                slots=attempts.slots,
+                trials=attempts.trials,
+                places={name: task.place for name, task in attempts.tasks.items()},
+                queues=limits.queues,
+                poll=limits.poll,
+                start=attempts.start,
+                backlog=lambda: self._completer.backlog,
+                strict=limits.strict,
+                open_targets=lambda: attempts.health.open_now,
             )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)

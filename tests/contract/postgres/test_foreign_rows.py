@@ -1,4 +1,4 @@
-"""Rows that somebody else wrote: the function that guests call checks them, and the scanner sets the rest aside."""
+"""Rows of callers: `submit_job` checks them, and the scanner sets aside what it cannot process."""
 
 import random
 import string

@@ -122,7 +122,7 @@ async def test_who_serves_lanes_hears_of_a_rewind_on_an_open_connection(
         " select %s, min(id), true, now() from duetime.lanes",
         turn,
     )
-    with pytest.raises(StoreRewound, match="start this process again"):
+    with pytest.raises(StoreRewound, match="restart this process"):
         await follower.read()
     with pytest.raises(StoreRewound):
         await follower.read()

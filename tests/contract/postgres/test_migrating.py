@@ -229,7 +229,7 @@ async def test_a_migration_waits_its_turn_and_says_for_whom(
     next_release({"0002_expand.sql": EXPAND})
     migrating = asyncio.create_task(old.migrate())
     await eventually(lambda: caplog.messages)
-    assert "migration 2 waits its turn" in caplog.messages[0]
+    assert "migration 2 waits for locks" in caplog.messages[0]
     assert f"process {reader.get_server_pid()} (report, idle in transaction" in caplog.messages[0]
     assert "runs" in caplog.messages[0]
     # The others have their turn in between.
@@ -247,9 +247,9 @@ async def test_a_migration_gives_up_when_its_table_stays_locked(
     next_release: NextRelease,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lock_wait, "PATIENCE", 0.1)
+    monkeypatch.setattr(lock_wait, "LOCK_WAIT", 0.1)
     next_release({"0002_expand.sql": EXPAND})
-    with pytest.raises(StoreUnavailable, match=r"migration 2 did not get its turn within 0.1 s: process \d+ \(report"):
+    with pytest.raises(StoreUnavailable, match=r"migration 2 did not get its locks within 0.1 s: process \d+ \(report"):
         await old.migrate()
     await reader.execute("commit")
     assert await old.migrate() == [2]

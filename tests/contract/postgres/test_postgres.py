@@ -108,12 +108,12 @@ async def test_a_guest_completes_its_run_in_its_own_transaction(
         await store.caller_transactions.complete_within(session, worker.id, run.run_id, run.fence, None, None)
 
 
-async def test_guests_are_one_offs_on_connections_that_we_know(
+async def test_caller_transactions_take_one_offs_on_known_connections(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
     with pytest.raises(InvalidInput, match="one-off"):
         await store.caller_transactions.submit_within(session, TENANT, job(Every(DAY)))
-    with pytest.raises(InvalidInput, match="not a connection"):
+    with pytest.raises(InvalidInput, match="not a supported connection"):
         await store.caller_transactions.submit_within(object(), TENANT, job())
 
 
@@ -234,7 +234,7 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     session: "Session[asyncpg.Record]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partitions, "_PATIENCE", 60.0)  # it waits until somebody ends that
+    monkeypatch.setattr(partitions, "_LOCK_TIMEOUT", 60.0)
     worker = await hand(store, 30 * DAY)
     await submit(store, job())
     await worker.succeed(await worker.claim_one())
@@ -266,7 +266,7 @@ async def test_what_is_given_up_is_over_before_another_has_the_connection(
     session: "Session[asyncpg.Record]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partitions, "_PATIENCE", 0.2)
+    monkeypatch.setattr(partitions, "_LOCK_TIMEOUT", 0.2)
     await store.pruning.prune(30 * DAY, 30 * DAY)
     time.advance(days=5)
     await store.pruning.prune(30 * DAY, 30 * DAY)

@@ -111,7 +111,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     )
     slices = Slices(MOST_SECONDS)
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
-        await slices.breathe()
+        await slices.yield_if_due()
         try:
             request: JobRequest = fit(item, JobRequest)
             if maker.now is None and needs_the_day(request):

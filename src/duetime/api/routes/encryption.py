@@ -46,14 +46,14 @@ async def _view(call: Call, progress: Progress | None) -> EncryptionView:
     progress = progress or Progress(key or "")
     wrapping = {each.wrapped_by for each in await call.service.store.secrets.data_keys()}
     return EncryptionView(
-        key,
-        tuple(sorted(others)),
-        progress.round,
-        progress.table_name if progress.looked_at or progress.done else None,
-        progress.looked_at,
-        progress.resealed,
-        progress.left,
-        progress.done,
-        tuple(sorted(others - progress.in_use)) if over else (),
-        tuple(sorted(wrapping)),
+        key=key,
+        known=tuple(sorted(others)),
+        round=progress.round,
+        table=progress.table_name if progress.looked_at or progress.done else None,
+        looked_at=progress.looked_at,
+        resealed=progress.resealed,
+        left=progress.left,
+        done=progress.done,
+        retirable=tuple(sorted(others - progress.in_use)) if over else (),
+        wrapping_keys=tuple(sorted(wrapping)),
     )

@@ -107,7 +107,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
     job_ids = ids.new_ids(len(request.nodes))
     slices = Slices(MOST_SECONDS)
     for (name, node), job_id in zip(request.nodes.items(), job_ids, strict=True):
-        await slices.breathe()
+        await slices.yield_if_due()
         depends_on = node.depends_on
         parents, rule = (depends_on, Rule()) if isinstance(depends_on, tuple) else _rule(depends_on)
         try:

@@ -18,7 +18,7 @@ from duetime.wire.service import Health
 log = logging.getLogger("duetime.api")
 
 routes = Routes("Health")
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 _PROBE = 16 * 1024
 """Bytes: enough that a full disk is noticed."""
 
@@ -34,7 +34,7 @@ async def readyz(call: Call) -> Health:
     """The database is available and writable, and its schema is one that this server supports."""
     service = call.service
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             await service.store.check_schema()
             if service.seen_writable.get(True) is None:
                 await _write(service.store)

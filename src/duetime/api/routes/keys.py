@@ -54,7 +54,17 @@ async def create_key(call: Call) -> Reply:
     name = check_key(request.name, "name")
     given = (await _granting(call))(None)
     key = await call.service.store.access.create_key(
-        NewKey(new_id(), scope, role, name, made.hash, made.hint, request.queues, given.expires_at, given.networks)
+        NewKey(
+            id=new_id(),
+            tenant_id=scope,
+            role=role,
+            name=name,
+            hash=made.hash,
+            hint=made.hint,
+            queues=request.queues,
+            expires_at=given.expires_at,
+            networks=given.networks,
+        )
     )
     await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
     return Reply(KeyCreated(**_facts(key), key=made.text))
@@ -82,7 +92,15 @@ async def rotate_key(call: Call) -> Reply:
     def successor(old: ApiKey) -> NewKey:
         given = granted(old)
         return NewKey(
-            new_id(), scope, old.role, name, made.hash, made.hint, old.queues, given.expires_at, given.networks
+            id=new_id(),
+            tenant_id=scope,
+            role=old.role,
+            name=name,
+            hash=made.hash,
+            hint=made.hint,
+            queues=old.queues,
+            expires_at=given.expires_at,
+            networks=given.networks,
         )
 
     key = await call.service.store.access.rotate_key(scope, key_id, successor, overlap)

@@ -135,15 +135,15 @@ def _view(subscription: Subscription) -> SubscriptionView:
 def _alert(alert: Alert) -> AlertView:
     rule = alert.rule
     return AlertView(
-        rule.name,
-        rule.figure.value,
-        rule.threshold,
-        rule.good,
-        rule.for_seconds,
-        rule.queue,
-        TOPICS[rule.figure],
-        alert.open,
-        alert.value,
-        alert.changed_at,
-        alert.checked_at if alert.value is not None else None,
+        name=rule.name,
+        figure=rule.figure.value,
+        threshold=rule.threshold,
+        until=rule.good,
+        for_seconds=rule.for_seconds,
+        queue=rule.queue,
+        topic=TOPICS[rule.figure],
+        open=alert.open,
+        value=alert.value,
+        changed_at=alert.changed_at,
+        checked_at=alert.checked_at if alert.value is not None else None,
     )

@@ -74,16 +74,16 @@ async def list_workers(call: Call) -> WorkerList:
     return WorkerList(
         tuple(
             WorkerView(
-                show("wrk", each.id),
-                each.name,
-                each.tasks,
-                each.queues,
-                each.slots,
-                each.started_at,
-                each.lease_until,
-                each.heard_at,
-                each.version,
-                each.lease_until > now,
+                worker_id=show("wrk", each.id),
+                name=each.name,
+                tasks=each.tasks,
+                queues=each.queues,
+                slots=each.slots,
+                started_at=each.started_at,
+                lease_until=each.lease_until,
+                heard_at=each.heard_at,
+                version=each.version,
+                alive=each.lease_until > now,
             )
             for each in found
         )

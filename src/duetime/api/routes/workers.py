@@ -83,16 +83,16 @@ async def register_worker(call: Call) -> Registered:
     names = tuple(sorted(tasks))
     token, token_hash = new_token()
     info = WorkerInfo(
-        new_id(),
-        body.name,
-        names,
-        queues,
-        body.slots,
-        call.tenant_id,
-        body.version,
-        defaults,
-        call.who.key_id,
-        token_hash,
+        id=new_id(),
+        name=body.name,
+        tasks=names,
+        queues=queues,
+        slots=body.slots,
+        tenant_id=call.tenant_id,
+        version=body.version,
+        defaults=defaults,
+        key_id=call.who.key_id,
+        token_hash=token_hash,
     )
     worker = await call.service.gateway.register(info, lease)
     seconds = lease.total_seconds()

@@ -1,4 +1,4 @@
-// Which page is shown. Links are ordinary links; those to our own pages are followed without loading anew.
+// The routes. Links are ordinary links; links to the dashboard's own pages are followed without a reload.
 
 import { go, useAddress } from "./core/data.js";
 import { onSessionOver } from "./core/http.js";

@@ -120,21 +120,21 @@ def read_parts(rule: str, begin: datetime | None) -> Parts:
     if week_start not in WEEKDAYS:
         refuse(f"WKST is {week_start[:10]}", ", ".join(WEEKDAYS))
     parts = Parts(
-        frequency,
-        _number("INTERVAL", given.get("INTERVAL", "1"), MOST_INTERVAL),
-        begin,
-        _number("COUNT", given["COUNT"], MOST_COUNT) if "COUNT" in given else None,
-        read_time("UNTIL", given["UNTIL"]) if "UNTIL" in given else None,
-        WEEKDAYS.index(week_start),
-        numbers["BYSETPOS"],
-        numbers["BYMONTH"],
-        numbers["BYMONTHDAY"],
-        numbers["BYYEARDAY"],
-        numbers["BYWEEKNO"],
-        _weekdays(given.get("BYDAY", "")),
-        numbers["BYHOUR"],
-        numbers["BYMINUTE"],
-        numbers["BYSECOND"],
+        frequency=frequency,
+        interval=_number("INTERVAL", given.get("INTERVAL", "1"), MOST_INTERVAL),
+        begin=begin,
+        most=_number("COUNT", given["COUNT"], MOST_COUNT) if "COUNT" in given else None,
+        until=read_time("UNTIL", given["UNTIL"]) if "UNTIL" in given else None,
+        week_start=WEEKDAYS.index(week_start),
+        positions=numbers["BYSETPOS"],
+        months=numbers["BYMONTH"],
+        month_days=numbers["BYMONTHDAY"],
+        year_days=numbers["BYYEARDAY"],
+        weeks=numbers["BYWEEKNO"],
+        weekdays=_weekdays(given.get("BYDAY", "")),
+        hours=numbers["BYHOUR"],
+        minutes=numbers["BYMINUTE"],
+        seconds=numbers["BYSECOND"],
     )
     _check(parts)
     return _completed(parts)

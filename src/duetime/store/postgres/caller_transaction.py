@@ -1,4 +1,4 @@
-"""Inside the caller's own transaction, on the caller's own connection: asyncpg or psycopg 3, async or not.
+"""Submit and complete inside the caller's transaction, on the caller's connection: asyncpg or psycopg 3, async or not.
 
 Two schema-qualified functions do the work, so that the caller's role needs no rights on the tables.
 """
@@ -17,11 +17,14 @@ from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
 
 _SUBMIT = (
-    "select duetime.submit_job({}::uuid, {}::integer, {}::text, {}::text, {}::smallint,"
-    " {}::timestamptz, {}::interval, {}::bytea, {}::bytea, {}::integer, {}::text, {}::bytea,"
-    " {}::text[], {}::text[], {}::uuid, {}::integer)"
+    "select duetime.submit_job({id}::uuid, {tenant_id}::integer, {task}::text, {queue}::text, {tier}::smallint,"
+    " {run_at}::timestamptz, {delay}::interval, {args}::bytea, {options}::bytea, {timeout_ms}::integer,"
+    " {idempotency_key}::text, {fingerprint}::bytea, {label_kinds}::text[], {label_values}::text[],"
+    " {payload_ref}::uuid, {lanes_per_tenant}::integer)"
 )
-_COMPLETE = "select duetime.complete_run({}::uuid, {}::integer, {}::uuid, {}::bytea, {}::bytea)"
+_COMPLETE = (
+    "select duetime.complete_run({run_id}::uuid, {fence}::integer, {worker_id}::uuid, {result}::bytea, {logs}::bytea)"
+)
 _INVALID, _IN_FLIGHT, _REUSED = "DT400", "DT409", "DT422"
 
 
@@ -32,29 +35,29 @@ class CallerTransactionRole(Role):
             raise InvalidInput(
                 "only one-off jobs without key= and depends_on= can be submitted inside a transaction",
                 field="connection",
-                remedy="leave out connection=, or give run_at=, run_in= or nothing",
+                remedy="omit connection=, or submit without cron=, every=, key= and depends_on=",
             )
         labels = labels_of(job)
         try:
             job_id = await _call(
                 connection,
                 _SUBMIT,
-                job.id,
-                tenant_id,
-                job.lane.task,
-                job.lane.queue,
-                int(job.lane.tier),
-                schedule.at,
-                schedule.delay,
-                job.args,
-                job.options,
-                job.timeout_ms,
-                job.idempotency_key,
-                job.fingerprint,
-                [kind for kind, _ in labels],
-                [value for _, value in labels],
-                payload_of(job),
-                self.lanes_per_tenant,
+                id=job.id,
+                tenant_id=tenant_id,
+                task=job.lane.task,
+                queue=job.lane.queue,
+                tier=int(job.lane.tier),
+                run_at=schedule.at,
+                delay=schedule.delay,
+                args=job.args,
+                options=job.options,
+                timeout_ms=job.timeout_ms,
+                idempotency_key=job.idempotency_key,
+                fingerprint=job.fingerprint,
+                label_kinds=[kind for kind, _ in labels],
+                label_values=[value for _, value in labels],
+                payload_ref=payload_of(job),
+                lanes_per_tenant=self.lanes_per_tenant,
             )
         except Exception as error:
             state = getattr(error, "sqlstate", None)
@@ -68,40 +71,42 @@ class CallerTransactionRole(Role):
             if state == _IN_FLIGHT:
                 raise KeyInFlight("another request holds this idempotency key", field="idempotency_key") from error
             if state == _REUSED:
-                raise KeyReused("this key came with another request before", field="idempotency_key") from error
+                raise KeyReused("this key was used for another request", field="idempotency_key") from error
             raise
         return UUID(str(job_id))
 
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
     ) -> None:
-        if not await _call(connection, _COMPLETE, run_id, fence, worker_id, result, logs):
-            raise LeaseLost("the run belongs to another worker by now", remedy="roll back")
+        if not await _call(
+            connection, _COMPLETE, run_id=run_id, fence=fence, worker_id=worker_id, result=result, logs=logs
+        ):
+            raise LeaseLost("another worker holds this run now", remedy="roll back")
 
 
-async def _call(connection: Any, statement: str, *arguments: object) -> object:
-    """One value from the caller's connection; its own exceptions are the caller's to see."""
-    holes = statement.count("{}")
+async def _call(connection: Any, statement: str, **given: object) -> object:
+    """One value from the caller's connection. The caller sees its driver's own exceptions."""
     if hasattr(connection, "fetchval"):
-        numbered = statement.format(*(f"${number}" for number in range(1, holes + 1)))
-        return await connection.fetchval(numbered, *arguments)
+        numbered = statement.format(**{name: f"${number}" for number, name in enumerate(given, 1)})
+        return await connection.fetchval(numbered, *given.values())
     if type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg_pool"):
-        # Whatever rows look like on the caller's connection, ours is a tuple.
+        # The caller's connection may have any row factory; this cursor returns tuples.
         cursor = connection.cursor(row_factory=lambda _: tuple)
-        executed = cursor.execute(statement.format(*["%s"] * holes), [_plain(item) for item in arguments])
+        named = statement.format(**{name: f"%({name})s" for name in given})
+        executed = cursor.execute(named, {name: _plain(item) for name, item in given.items()})
         if inspect.isawaitable(executed):
             await executed
             return (await cursor.fetchone())[0]
         return cursor.fetchone()[0]
     raise InvalidInput(
-        f"{type(connection).__module__}.{type(connection).__qualname__} is not a connection that can be used",
+        f"{type(connection).__module__}.{type(connection).__qualname__} is not a supported connection",
         field="connection",
-        remedy="an open asyncpg or psycopg 3 connection to the database of duetime",
+        remedy="pass an open asyncpg or psycopg 3 connection to duetime's database",
     )
 
 
 def _message(error: Exception) -> str:
-    """What the server said, without what the drivers put around it."""
+    """The server's message, without the text that drivers add."""
     found: str | None = getattr(error, "message", None) or getattr(
         getattr(error, "diag", None), "message_primary", None
     )
@@ -114,5 +119,5 @@ def _detail(error: Exception) -> str:
 
 
 def _plain(item: object) -> object:
-    """Drivers adapt by exact type, and asyncpg's ids are of a type of its own."""
+    """psycopg adapts by exact type, and asyncpg returns UUIDs of its own subclass."""
     return UUID(str(item)) if isinstance(item, UUID) else item

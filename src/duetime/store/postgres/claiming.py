@@ -1,4 +1,4 @@
-"""Claiming: heap-only, from lanes, above their low-water marks."""
+"""Claiming: heap-only updates of runs, by lane, above the lane's low-water mark."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -74,13 +74,13 @@ class ClaimingRole(Role):
             except asyncpg.UniqueViolationError:
                 rows = []
             if not rows:
-                # Either nothing is ready, or this very claim has happened, and its answer was lost on the way.
+                # Either no run is ready, or this claim has happened before and its answer was lost.
                 return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
         self.advance(rows, dict(takes), settled)
         return [Claimed(*row) for row in rows]
 
     async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
-        announced = list(dict.fromkeys(announced))  # it may have been announced twice
+        announced = list(dict.fromkeys(announced))  # a run may be announced twice
         takes = Counter(lane for _, lane in announced)
         await self._limits.is_limited(list(takes))  # reads the rules, where those that are known are too old
         return await self._claim_alone(worker_id, claim_no, list(takes.items()), announced)
@@ -102,7 +102,7 @@ class ClaimingRole(Role):
         if not claim_nos:
             return 0
         async with self.database.transaction() as connection:
-            # A number that is taken cannot be claimed under any more; one that is being claimed under is waited for.
+            # No claim can use a reserved number. This waits for a claim that is using one.
             await connection.execute(SQL["take_numbers"], worker_id, list(claim_nos))
             rows = await connection.fetch(SQL["release"], worker_id, list(claim_nos))
             freed = await end_freed(connection, rows)
@@ -111,14 +111,15 @@ class ClaimingRole(Role):
         return len(rows)
 
     def advance(self, rows: Sequence[Any], takes: dict[int, int], settled: datetime) -> None:
-        """Columns as `claim` returns them. After a full claim, what is left of a lane begins at the last run taken.
+        """Advance the marks by the rows of `claim`. After a full claim, the rest of a lane begins at its last claimed
+        run.
 
-        What was settled when the claim was sent stays settled; a finding of its own would cost every row two columns.
-        What a look has found since is not for it: its snapshot may be older, and runs that it did not see would be
-        passed by.
+        `settled` is the value from when the claim was sent: to compute a newer one would cost two columns per row. A
+        value that a look has found since must not be used: this claim's snapshot may be older, and the mark would
+        move past runs that it did not see.
         """
         if self.marks.settled < settled:
-            return  # everything was forgotten meanwhile
+            return  # the marks were reset in the meantime
         stamps: dict[int, list[int]] = defaultdict(list)
         for row in rows:
             stamps[row[2]].append(row[7])

@@ -1,4 +1,4 @@
-"""Completing: fenced, batched, and the only way out of `runs`."""
+"""Completing: fenced and batched. Runs leave the table `runs` only by this module's statements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,21 +25,21 @@ from duetime.store.rules.completions import (
 
 
 def _by_run(item: Completion) -> bytes:
-    """Everybody locks runs in the order of their ids, so that no two wait for each other."""
+    """All code locks runs in the order of their ids, so that deadlocks cannot happen."""
     return item.run_id.bytes
 
 
 def short_road(items: Sequence[Completion], worker_id: UUID, closed: Sequence[int]) -> tuple[Any, ...] | None:
-    """What `succeed_runs` is to be told, where it can end these."""
+    """The arguments of `succeed_runs`; None if it cannot complete these."""
     if not items or not all(is_plain(item) for item in items):
         return None
     ids = [item.run_id for item in items]
-    usual = min(item.fence for item in items)  # that of a first claim
+    usual = min(item.fence for item in items)  # the fence of a first claim
     others = [item for item in items if item.fence != usual]
     if not others:
         return ids, usual, None, None, worker_id, list(closed)
     if len(set(ids)) < len(ids):
-        return None  # by which fence would it be known?
+        return None  # a run with two completions: `succeed_runs` finds the fence by the run
     return ids, usual, [item.run_id for item in others], [item.fence for item in others], worker_id, list(closed)
 
 
@@ -61,7 +61,7 @@ class CompletingRole(Role):
         completions = sorted(completions, key=_by_run)
         told = short_road(completions, worker_id, closed_claims)
         if told is not None:
-            # Limits are held last, for nothing but the commit: no transaction that waits for a run holds one.
+            # Limits are locked last, just before the commit: no transaction that waits for a run holds one.
             row = await self.database.fetchrow("succeed_runs", *told, False)
             assert row is not None
             accepted, busy = row
@@ -105,7 +105,7 @@ class CompletingRole(Role):
         try:
             live = {row[0] for row in await self.database.fetch("which_live", list(refused))}
         except StoreError:
-            return Completed(refused)  # what was accepted is committed, and must not be reported again
+            return Completed(refused)  # the accepted ones are committed, and must not be reported again
         return Completed(refused, refused - live)
 
     @retry_on_deadlock
@@ -145,16 +145,16 @@ async def apply(
     for item in completions:
         (again if waits_again(item) else over if is_handed_over(item) else ends).append(item)
     if again or over:
-        # Several statements: only together they would not keep to the order.
+        # Several statements follow: without this they would not lock the runs in order of their ids.
         await connection.execute(SQL["hold_runs"], worker_id, [item.run_id for item in completions])
     accepted = await _end(connection, worker_id, ends, closed)
     if again or over:
         going_on = await _retry(connection, worker_id, again, lanes or {}) if again else frozenset()
         going_on |= await _hand_over(connection, worker_id, over) if over else frozenset()
-        # What does not go on is either not ours any more, or somebody asked for it to be cancelled.
+        # The others are not held by this worker any more, or their cancellation was requested.
         rest = [as_cancelled(item) for item in (*again, *over) if item.run_id not in going_on]
         accepted |= going_on | await _end(connection, worker_id, rest, ())
-    # Of all of them: a run that completed itself in a transaction of its own is refused here, and has freed nothing.
+    # Of all runs, also refused ones: a run that was completed in a caller's transaction has not freed its limits.
     freed = await connection.fetchval(SQL["free_holds"], [item.run_id for item in completions])
     return Applied(accepted, frozenset(freed or ()))
 

@@ -172,7 +172,7 @@ async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fiel
 
 
 async def end_freed(connection: Connection, freed: Iterable[Iterable[Any]]) -> Collection[int]:
-    """Runs that wait again (id, tenant, whether somebody asked to cancel it meanwhile) hold no limit any more; those
+    """Runs that wait again (id, tenant, whether a cancellation was requested) hold no limit any more; those
     that are to be cancelled end. Returns the limits that may have room, for `parking.free` after the commit."""
     rows = [tuple(row) for row in freed]
     if not rows:

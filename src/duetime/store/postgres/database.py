@@ -1,7 +1,7 @@
-"""Connections, deadlines, and what the database's errors mean to duetime.
+"""Connections, deadlines, and the translation of the driver's errors.
 
-No session state is kept on a connection, so that a transaction-pooling proxy may stand in between. Every statement has
-a deadline. Nothing above this file sees an exception of the driver.
+Connections have no session state, so that a transaction-pooling proxy can be used. Every statement has a deadline. No
+module above this file sees an exception of the driver.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from duetime.store.shared.statements import SHARED, numbered, statements
 from duetime.store.shared.transaction import NotUnique
 
 MARK = "/* duetime store */ "
-"""How each statement of ours begins: a session in which one stands is ours at that moment. What it is called proves
-nothing, since a pooler gives the session of one to another."""
+"""The prefix of every statement of duetime. A session whose current statement has it belongs to duetime at that moment.
+The application name proves nothing, because a pooler shares sessions between clients."""
 _NUMBERED = {
     name: numbered(text) for package in (SHARED, "duetime.store.postgres") for name, text in statements(package).items()
 }
 SQL = {name: MARK + text for name, (text, _) in _NUMBERED.items()}
 PARAMETERS = {name: parameters for name, (_, parameters) in _NUMBERED.items()}
-"""The named parameters of each statement, in the order in which the driver takes them."""
+"""The named parameters of each statement, in the driver's order."""
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
-"""What `schema.sql` raises when the role for tenants is missing and cannot be made."""
+"""The SQLSTATE of `schema.sql` when the role for tenants is missing and cannot be created."""
 _LANE_GONE = "DT410"
 TOO_MANY_LANES = "DT429"
 OVER_QUOTA = "DT507"
@@ -43,13 +43,13 @@ _Isolation = Literal["read committed", "repeatable read"]
 
 
 def off(*settings: str) -> str:
-    """Statements that turn these off for the rest of a transaction."""
+    """Statements that turn these settings off for the rest of a transaction."""
     return "; ".join(f"set local {setting} = off" for setting in settings)
 
 
-# A page reads little of tables that may be large, so its plan shall not depend on what is believed of their size.
+# A page reads few rows of tables that may be large, so its plan must not depend on statistics.
 _BY_INDEX = off("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
-# A statement that waits for a lock when its client vanishes shall not get it for nobody.
+# A statement must not wait for a lock after its client is gone.
 _ENDS_BY_ITSELF = "; ".join(
     f"set local {setting} = '30s'" for setting in ("idle_in_transaction_session_timeout", "statement_timeout")
 )
@@ -69,7 +69,7 @@ _TRY_AGAIN = (
     asyncpg.InsufficientResourcesError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    # The only check there is: history has no partition for today. Whoever prunes next makes it.
+    # The schema's only check: history has no partition for today. The next pruning creates it.
     asyncpg.CheckViolationError,
     OSError,
     TimeoutError,
@@ -79,32 +79,32 @@ _NO_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, async
 
 
 class LaneGone(StoreUnavailable):
-    """A lane that a run was to be stored in does not hold any more; it is to be looked up again."""
+    """The lane of a new run is asleep or gone. The caller must look it up again."""
 
 
 class Database:
-    """A pool of connections to one database, and the named statements to run on them."""
+    """A pool of connections to one database, and the named statements."""
 
     def __init__(self, url: str, *, size: int = 8, prepared: bool = True) -> None:
         self.url = url
         self.size = size
         self.prepared = prepared
-        self._lender: LifoPool | None = None
+        self._pool: LifoPool | None = None
 
     @property
     def shown(self) -> str:
-        """The address without its password."""
+        """The address without credentials."""
         parts = urlsplit(self.url)
         return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
 
     @property
     def used(self) -> int:
-        """How many connections somebody works on."""
-        return 0 if self._lender is None else self._lender.used
+        """How many connections are in use."""
+        return 0 if self._pool is None else self._pool.used
 
     async def open(self) -> None:
         with self.meaning():
-            # No connection is kept for its own sake: while the database is away, nobody but callers shall try it.
+            # No minimum: while the database is down, only callers must try to connect.
             pool = await asyncpg.create_pool(
                 self.url,
                 min_size=0,
@@ -116,7 +116,7 @@ class Database:
                 connection_class=PlainConnection,
                 server_settings=_OURS,
             )
-        self._lender = LifoPool(pool, patience=CONNECT_DEADLINE)
+        self._pool = LifoPool(pool, timeout=CONNECT_DEADLINE)
         try:
             async with self.connection() as connection:
                 await connection.fetchval("select 1")
@@ -125,35 +125,35 @@ class Database:
             raise
 
     async def close(self) -> None:
-        lender, self._lender = self._lender, None
-        if lender is not None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
             with suppress(TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 async with asyncio.timeout(5):
-                    await lender.close()
+                    await pool.close()
 
-    def connection(self) -> "_Loan":
-        """A connection for as long as the block lasts; what the driver raises in it is raised as ours."""
-        if self._lender is None:
+    def connection(self) -> "_PooledConnection":
+        """A connection for the block. The driver's exceptions in the block are translated."""
+        if self._pool is None:
             raise StoreUnavailable("the store is not open", remedy="call open() first")
-        return _Loan(self, self._lender)
+        return _PooledConnection(self, self._pool)
 
     def transaction(
         self, isolation: _Isolation = "read committed", *, readonly: bool = False
     ) -> AbstractAsyncContextManager[Connection]:
-        """A transaction that the server ends by itself when we vanish in the middle of it."""
+        """A transaction that the server ends by itself if this process dies."""
         return self._within(_begin(isolation, readonly=readonly))
 
     def acting_for(self, tenant_id: int, *, snapshot: bool = False) -> AbstractAsyncContextManager[Connection]:
-        """A transaction as the role that sees the rows of one tenant and no others, whatever a statement forgets.
+        """A transaction as the role that sees only the rows of one tenant, even if a statement lacks the condition.
 
-        With `snapshot` it only reads, and all its statements see the same moment.
+        With `snapshot` it is read only, and all its statements see the same snapshot.
         """
         begin = f"{_begin('repeatable read', readonly=True)}; {_BY_INDEX}" if snapshot else _begin()
         return self._within(f"{begin}; set local role duetime_tenant; set local duetime.tenant = '{tenant_id:d}'")
 
     @asynccontextmanager
     async def _within(self, begin: str) -> AsyncIterator[Connection]:
-        """A transaction that begins in one round trip, with all that is to hold in it."""
+        """A transaction whose settings are sent together with `begin`, in one round trip."""
         async with self.connection() as connection:
             try:
                 await connection.execute(begin)
@@ -180,7 +180,7 @@ class Database:
             return affected(await connection.execute(SQL[name], *arguments))
 
     async def connect(self, url: str | None = None) -> Connection:
-        """A connection of one's own, for what may not share the pool."""
+        """A connection outside the pool."""
         with self.meaning():
             return await asyncpg.connect(
                 url or self.url,
@@ -193,7 +193,7 @@ class Database:
 
     @contextmanager
     def meaning(self) -> Iterator[None]:
-        """Turn the driver's errors into ours."""
+        """Translate the driver's exceptions."""
         try:
             yield
         except DuetimeError:
@@ -219,7 +219,7 @@ class Database:
         except _REFUSED as error:
             raise StoreRejected.because(error) from error
         except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            # The driver's own word for "the connection is gone or busy dying".
+            # The driver raises these when the connection is closed or closing.
             raise StoreUnavailable(f"the connection to {self.shown} is gone: {reason_of(error)}") from error
         except asyncpg.PostgresError as error:
             if error.sqlstate == _NO_ROLE:
@@ -230,43 +230,43 @@ class Database:
                 raise too_many_lanes(str(error.args[0])) from error
             if error.sqlstate == OVER_QUOTA:
                 raise over_quota(str(error.args[0]).removeprefix(REFUSED), int(error.detail or 0)) from error
-            raise StoreError(f"the database said no: {reason_of(error)}") from error
+            raise StoreError(f"the database refused: {reason_of(error)}") from error
 
 
-class _Loan:
-    """Written out, because what a generator would take for it is felt in every statement."""
+class _PooledConnection:
+    """A class and not a generator, whose overhead would be measurable in every statement."""
 
-    __slots__ = ("_connection", "_database", "_lender")
+    __slots__ = ("_connection", "_database", "_pool")
 
-    def __init__(self, database: Database, lender: LifoPool) -> None:
+    def __init__(self, database: Database, pool: LifoPool) -> None:
         self._database = database
-        self._lender = lender
+        self._pool = pool
 
     async def __aenter__(self) -> Connection:
-        connection = self._lender.at_hand()
+        connection = self._pool.at_hand()
         if connection is None:
             with self._database.meaning():
-                connection = await self._lender.take()
+                connection = await self._pool.take()
         self._connection = connection
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None and self._lender.keep(self._connection):
+        if error is None and self._pool.keep(self._connection):
             return
         if isinstance(error, asyncpg.InternalClientError):
-            # The server has ended the session, and its end of the line is still open: nobody will answer.
+            # The server has ended the session but not the TCP connection: it will never answer.
             end(self._connection)
-        # One that cannot be given back has ended: no failure of what was done on it, and no reason to hide another.
+        # A connection that cannot be released has ended. That must not hide the error of the block.
         with suppress(Exception):
-            await self._lender.give_back(self._connection)
+            await self._pool.give_back(self._connection)
         if isinstance(error, Exception):
             try:
                 with self._database.meaning():
                     raise error
             finally:
-                del error  # or it would keep what keeps it
+                del error  # breaks the reference cycle of the error, its traceback and this frame
 
 
 def _begin(isolation: _Isolation = "read committed", *, readonly: bool = False) -> str:
@@ -275,7 +275,7 @@ def _begin(isolation: _Isolation = "read committed", *, readonly: bool = False) 
 
 
 async def _roll_back(connection: Connection) -> None:
-    """Give a transaction up; one that cannot be told so ends with its session."""
+    """Roll a transaction back; if that fails, close its session."""
     if not is_gone(connection):
         try:
             await connection.execute("rollback", timeout=CONNECT_DEADLINE)
@@ -284,11 +284,11 @@ async def _roll_back(connection: Connection) -> None:
 
 
 def affected(tag: str) -> int:
-    """How many rows a command's tag says it touched."""
+    """The number of rows in a command tag."""
     last = tag.rpartition(" ")[2]
     return int(last) if last.isdigit() else 0
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Rows as columns, for unnest; keeps the width when there are no rows."""
+    """Rows as columns, for unnest. Without rows there are still `width` columns."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

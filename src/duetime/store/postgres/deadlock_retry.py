@@ -1,7 +1,7 @@
-"""Clashes: two transactions that wait for each other, of which the database ended one.
+"""Retrying transactions that the database aborted because of a deadlock or a serialization failure.
 
-Everybody locks runs in the order of their ids, so that it should not happen. Where it does, the transaction that was
-ended has left nothing behind, so it is simply made again: no caller should hear of it.
+All code locks runs in the order of their ids, so deadlocks should not happen. If one does, the aborted transaction has
+left nothing behind, so it is repeated, and the caller does not notice.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from duetime.errors import StoreUnavailable
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CLASHES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_ABORTED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _MOST = 5
 _PAUSE = 0.01
 
 
 def retry_on_deadlock(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make the transaction of a store's method again when the database has ended it for the sake of another."""
+    """Repeat a store's method when the database has aborted its transaction in favour of another one."""
 
     @wraps(method)
     async def tried(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -31,7 +31,7 @@ def retry_on_deadlock(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P
             try:
                 return await method(*args, **kwargs)
             except StoreUnavailable as error:
-                if not isinstance(error.__cause__, _CLASHES):
+                if not isinstance(error.__cause__, _ABORTED):
                     raise
             await asyncio.sleep(random.uniform(0, _PAUSE * 2**again))
         return await method(*args, **kwargs)

@@ -26,9 +26,9 @@ class DealerClaimsRole(ClaimingRole):
             for row in rows:
                 dealt[row[0]].append(Claimed(*row[1:]))
             if rows:
-                # Some of the workers may be gone: what there was no room for is left, in whichever lane.
+                # Some of the workers may be gone, so any lane may have runs left that found no room.
                 self.advance([row[1:] for row in map(tuple, rows)], dict.fromkeys(lane_ids, 0), settled)
-            # Who got nothing may have asked before, and the answer was lost on the way.
+            # A worker without runs may have claimed before, and the answer was lost.
             empty = [(seat.worker_id, seat.claim_no) for seat in seats if not dealt[seat.worker_id]]
             if empty:
                 for row in await connection.fetch(SQL["claims_before"], *columns(empty, 2)):
@@ -43,4 +43,4 @@ class DealerClaimsRole(ClaimingRole):
         try:
             return await connection.fetch(SQL["claim_many"], *asked, *columns([astuple(seat) for seat in seats], 3))
         except asyncpg.UniqueViolationError:
-            return []  # another server claimed for one of them this very moment
+            return []  # another server claims for one of them at this moment

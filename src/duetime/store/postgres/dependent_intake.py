@@ -1,7 +1,7 @@
 """Intake of jobs that depend on others.
 
-A parent may end at the very moment when a job is submitted that waits for it. So whoever submits locks the parent where
-it lives: either its end comes later and finds that somebody waits, or it has come and is read from history. Neither way
+A parent may end at the very moment when a job is submitted that waits for it. So a submission locks the parent where
+it lives: either its end comes later and finds the dependent, or it has come and is read from history. Neither way
 a run waits for ever.
 """
 

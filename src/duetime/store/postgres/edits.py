@@ -20,7 +20,7 @@ from duetime.store.rules.edits import (
     Edit,
     calendars_named,
     changes_rhythm,
-    check_nobody_waits,
+    check_no_dependents,
     check_version,
     comes_to_repeat,
     plan_edit,
@@ -58,7 +58,7 @@ class EditingRole(Role):
     ) -> Edit | None:
         """Edit a job that is held against firing, together with its live runs; None when nothing changes."""
         if comes_to_repeat(row, changes):
-            check_nobody_waits(job_id, await connection.fetchval(SQL["is_waited_for"], tenant_id, job_id))
+            check_no_dependents(job_id, await connection.fetchval(SQL["is_waited_for"], tenant_id, job_id))
         calendars = await hold_calendars(PostgresTransaction(connection), tenant_id, calendars_named(changes))
         # Read after every lock is held: a new cursor lies after this moment.
         now: datetime = await connection.fetchval(SQL["clock"])

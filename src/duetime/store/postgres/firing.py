@@ -1,4 +1,4 @@
-"""Firing: due cursors become runs, and move on, in one transaction."""
+"""Firing: due cursors make runs and move on, in one transaction."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -22,11 +22,11 @@ from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
 
 _ALL = 0
-"""The cursors have one low-water mark, as lanes have one each."""
+"""All cursors share one low-water mark; each lane has its own."""
 _CHARGED = 2
-"""The turn of a cursor out of a backlog that its tenant's rate was charged for."""
+"""The turn of a cursor from a backlog, for which its tenant's rate was charged."""
 _LOOK_EVERY = 10
-"""A batch that was full says nothing of what is left; every so many of them it is asked for, to move the mark."""
+"""A full batch does not show what is left. After so many of them the next cursor is read, to move the mark."""
 
 
 class FiringRole(Role):
@@ -42,7 +42,7 @@ class FiringRole(Role):
         try:
             return await self._fire_due(limit, plan, without, look)
         except StoreUnavailable:
-            # The database may be another one when it is back, and show cursors where they were before.
+            # After an outage the database may be another one, with cursors at earlier positions.
             self.cursor_marks.forget()
             raise
 
@@ -85,11 +85,11 @@ class FiringRole(Role):
                 [(first_left, at, *snapshot)] = await connection.fetch(SQL["next_scan"], look.since, look.noted_at)
                 look.saw(first_left, *snapshot)
                 if first_left is not None and first_left <= at and (without or passed):
-                    # What is passed by must not call for a look at once.
+                    # A job that is passed by must not cause the next scan at once.
                     [(first_left, at, *_)] = await connection.fetch(SQL["next_scan"], at, at)
                 next_in = None if full or first_left is None else first_left - at
         if not full and sum(row["turn"] > 0 for row in rows) >= max(1, limit // 2):
-            next_in = timedelta(0)  # backlogs may hold more that may fire now
+            next_in = timedelta(0)  # backlogs may have more cursors that can fire now
         look.advance()
         self.ready.announce(len(fires))
         if any(fire.replaces for fire in fires):
@@ -111,19 +111,18 @@ class FiringRole(Role):
 
 
 class _Look:
-    """One scan above the low-water mark, or now and then a full one, and what it proves about the mark.
+    """One scan above the low-water mark, or sometimes a full scan, and what it proves about the mark.
 
-    The proof is that of `marks.py`: every statement that writes a cursor stamps `scan_at` no earlier than the clock of
-    the database at that moment, so what is settled below t stays as it was seen. What is left is read without locks,
-    after the fires of this scan: a cursor that another node holds is seen where it was. It counts when the scan has
-    committed.
+    The proof is in `marks.py`: every statement that writes a cursor sets `scan_at` to the database's clock or later,
+    so everything that is settled below t stays as it was read. The next cursor is read without locks, after the fires
+    of this scan: a cursor that another node has locked appears at its old position. The mark moves after the commit.
     """
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
         self.at_all = marks.full_look_is_due
         if self.at_all:
-            marks.full_look_took(0.0)  # of several scans under way at once, one looks at everything
+            marks.full_look_took(0.0)  # only one of several concurrent scans is a full one
         self.since = BEGINNING if self.at_all else marks[_ALL]
         self._before = marks.settled
         self._began = monotonic()
@@ -146,27 +145,27 @@ class _Look:
         first_left, settled = self._seen
         if self.at_all and first_left is not None:
             self._marks.lower({_ALL: first_left})
-        if self._marks.settled >= settled:  # or everything was forgotten meanwhile
+        if self._marks.settled >= settled:  # else the marks were reset in the meantime
             self._marks.advance(_ALL, first_left, settled)
 
 
 class _Turns(NamedTuple):
-    """What of the cursors in view may fire now."""
+    """The cursors in view that may fire now."""
 
     now: datetime
     taken: list[Row]
     charged: Counter[int]
-    """How many fires the rates of tenants were charged for."""
+    """How many fires were charged to each tenant's rate."""
 
     async def refund(self, connection: Connection, fires: Sequence[Fire]) -> None:
-        """A plan may leave some to the next scan, or to other nodes."""
+        """Give back charges for cursors that the plan left to the next scan or to other nodes."""
         unused = self.charged - Counter(fire.lane.tenant_id for fire in fires)
         if unused:
             await connection.execute(SQL["refund_fires"], list(unused), list(unused.values()))
 
 
 async def _admit(connection: Connection, rows: Sequence[Row]) -> _Turns:
-    """What tenants may fire, in order; the rest goes to their backlogs."""
+    """Take as many cursors as the tenants' rates allow, in order. The others go to their backlogs."""
     wanted = Counter(row["tenant_id"] for row in rows if not row["turn"])
     found = await connection.fetch(SQL["admit_fires"], list(wanted), list(wanted.values()))
     granted = {tenant_id: count for _, tenant_id, count in found if tenant_id is not None}
@@ -189,7 +188,7 @@ async def _admit(connection: Connection, rows: Sequence[Row]) -> _Turns:
 
 
 async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
-    """The jobs in view; those that are decided when they are due with their live runs."""
+    """The jobs in view. Jobs that are decided when they are due come with their live runs."""
     live: dict[UUID, list[LiveRun]] = defaultdict(list)
     exact = [(row["tenant_id"], row["job_id"]) for row in rows if row["exact"]]
     if exact:
@@ -213,8 +212,8 @@ async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
 async def _replace(
     connection: Connection, fires: Sequence[Fire], live: Mapping[UUID, tuple[LiveRun, ...]]
 ) -> set[UUID]:
-    """Stop the runs that others take the place of; returns the jobs that have to wait, because somebody else holds a
-    run of theirs: a scanner waits for nobody while it holds a thousand cursors."""
+    """Stop the runs that new ones replace. Returns the jobs that must wait because another transaction holds one of
+    their runs: a scanner that has locked a thousand cursors must not wait."""
     jobs = {run.run_id: fire for fire in fires if fire.replaces for run in live[fire.job_id]}
     if not jobs:
         return set()
@@ -251,5 +250,5 @@ async def _fire(connection: Connection, fires: Sequence[Fire], lanes: Mapping[La
 
 
 def _unless_all(values: list[Any], *, usual: int) -> list[Any] | None:
-    """A column, or nothing where it says the usual everywhere: saying it a thousand times costs as much as the rest."""
+    """A column, or None if all its values are the usual one: sending it would cost as much as all other columns."""
     return None if values.count(usual) == len(values) else values

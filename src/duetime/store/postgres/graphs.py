@@ -89,7 +89,7 @@ class GraphRole(SettlingRole):
             graph = await _read(connection, tenant_id, graph_id)
             # What is handed on can end nothing but what waits for it: while others run, there may always be more ends.
             check_over(graph, but=[RunState.BLOCKED])
-            # After the look at the graph: nobody hands an end on to the end while the graph is held.
+            # After the graph is locked: no node can finish settling an end while this transaction holds the graph.
             if await connection.fetchval(SQL["has_ends"], tenant_id, graph_id):
                 return None
             await self._rerun(connection, tenant_id, graph, nonce)

@@ -1,4 +1,4 @@
-"""Handing over: runs that go on without their worker, in the hands of whoever it called."""
+"""Handing over: runs that a receiver executes after their worker handed them over."""
 
 from collections import defaultdict
 from uuid import UUID
@@ -23,7 +23,7 @@ class HandOverRole(Role):
 
 
 async def reap_late(connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
-    """End what receivers have not finished in time, or what shall be cancelled."""
+    """End runs that receivers have not finished in time, or whose cancellation was requested."""
     rows = await connection.fetch(SQL["late_handovers"], limit)
     freed |= await _judge(connection, rows, judge)
     return len(rows)

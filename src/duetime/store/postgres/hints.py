@@ -1,11 +1,10 @@
-"""Wake-ups between processes, by LISTEN and NOTIFY: coalesced, off the commit path, and never needed to be correct.
+"""Wake-ups between processes by LISTEN and NOTIFY: coalesced, off the commit path, never needed for correctness.
 
-NOTIFY inside every transaction would serialise their commits. So a hint is sent after the commit, on its own, at most
-once in a short while per kind, however many transactions asked for it. Listening costs one connection; while it is
-down, polling goes on.
+NOTIFY inside every transaction would serialise the commits. So a hint is sent after the commit, in a statement of its
+own, at most once per kind in a short interval. Listening needs one connection; while it is down, processes poll.
 
-Listening belongs to a session. Behind a pooler there is none to keep, and what it is told goes astray: there it polls,
-unless it is told where the database itself is (`direct_database_url`).
+LISTEN belongs to a session, which a transaction pooler does not keep. Behind a pooler the process polls, unless
+`direct_database_url` gives it the address of the database itself.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ class Hints:
         self._sent_at = 0.0
 
     def give(self, hint: Hint) -> None:
-        """Tell listeners here at once, and those elsewhere soon."""
+        """Notify listeners in this process now, and those of other processes soon."""
         self._tell(hint)
         self._pending.add(hint)
         if self._sender is None or self._sender.done():
@@ -74,7 +73,7 @@ class Hints:
                     for hint in hints:
                         await connection.execute("select pg_notify($1, $2)", _CHANNEL, hint.value)
             except StoreError:
-                return  # a hint that is lost costs one polling interval
+                return  # a lost hint costs one polling interval
 
     async def _receive(self) -> None:
         while True:
@@ -82,7 +81,7 @@ class Hints:
             try:
                 connection = await self._database.connect(self._direct)
                 if await connection.fetchval("select pg_backend_pid()") != connection.get_server_pid():
-                    log.info("a pooler stands before the database: without direct_database_url this process polls")
+                    log.info("the database is behind a pooler: without direct_database_url this process polls")
                     await connection.close()
                     return
                 gone = asyncio.Event()

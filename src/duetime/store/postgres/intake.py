@@ -1,8 +1,7 @@
-"""Intake: jobs are written once, in one transaction for any batch, straight into the home where they belong."""
+"""Intake: each batch of jobs is stored in one transaction, each job directly in its home."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from uuid import UUID
 
 from duetime.model.edit import changes_for
@@ -130,7 +129,7 @@ class IntakeRole(Role):
         return answers
 
     async def _edit_named(self, connection: Connection, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
-        """The request is an edit of the job that its key names."""
+        """Apply the request as an edit of the job that its key names."""
         row, runs = met.standing
         assert row is not None
         edit = await self._edits.edit_within(connection, tenant_id, met.job_id, row, runs, changes_for(job))
@@ -140,7 +139,7 @@ class IntakeRole(Role):
 async def _place(
     connection: Connection, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Mapping[LaneKey, int]
 ) -> dict[UUID, Submitted]:
-    """Store jobs where they belong; answers by the id that was asked with."""
+    """Store jobs in their homes; answers by the requested id."""
     alone = {asked_id: place for asked_id, place in placed.items() if place.job.depends_on is None}
     answers = await _insert_once(connection, tenant_id, alone, lanes)
     for asked_id, place in alone.items():
@@ -179,7 +178,7 @@ async def _insert_once(
 def _once_row(placed: Placed, lanes: Mapping[LaneKey, int]) -> tuple[object, ...]:
     job = placed.job
     assert isinstance(job.schedule, Once)
-    # One that cannot be due within the look-ahead has no run yet, and its id need not be known.
+    # A job that is due after the look-ahead has no run yet, so it needs no run id.
     is_later = job.schedule.delay is not None and job.schedule.delay > LOOK_AHEAD
     return (
         job.id,
@@ -200,32 +199,33 @@ def _once_row(placed: Placed, lanes: Mapping[LaneKey, int]) -> tuple[object, ...
 
 async def _insert_recurring(connection: Connection, tenant_id: int, placed: Placed) -> Submitted:
     job = placed.job
-    calendars = await hold_calendars(PostgresTransaction(connection), tenant_id, calendars_of(job))
-    now: datetime = await connection.fetchval(SQL["clock"])
+    transaction = PostgresTransaction(connection)
+    calendars = await hold_calendars(transaction, tenant_id, calendars_of(job))
+    now = await transaction.now()
     if leaves_out_days(job.schedule):
         first = await asyncio.to_thread(first_fire, placed, now, calendars)
     else:
         first = first_fire(placed, now)
     if first is None:
         return Submitted(job.id, None, created=placed.created, note=NO_OCCURRENCE)
-    await connection.execute(
-        SQL["insert_recurring"],
-        job.id,
-        tenant_id,
-        job.lane.task,
-        job.lane.queue,
-        job.lane.tier,
-        first.schedule,
-        job.args,
-        job.options,
-        job.timeout_ms,
-        placed.version,
-        first.scan_at,
-        first.next_fire_at,
-        first.exact,
+    await transaction.execute(
+        "insert_recurring",
+        id=job.id,
+        tenant_id=tenant_id,
+        task=job.lane.task,
+        queue=job.lane.queue,
+        tier=job.lane.tier,
+        schedule=first.schedule,
+        args=job.args,
+        options=job.options,
+        timeout_ms=job.timeout_ms,
+        version=placed.version,
+        scan_at=first.scan_at,
+        next_fire_at=first.next_fire_at,
+        exact=first.exact,
     )
     if calendars:
-        await use_calendars(PostgresTransaction(connection), tenant_id, job.id, calendars)
+        await use_calendars(transaction, tenant_id, job.id, calendars)
     return Submitted(job.id, first.next_fire_at, created=placed.created)
 
 
@@ -242,16 +242,16 @@ async def _find_keys(
 async def _meet(
     connection: Connection, tenant_id: int, job: NewJob, known: Known
 ) -> Submitted | Placed | Editable | None:
-    """What a submission with the key of an earlier job does; the waiting run of one that is replaced is withdrawn."""
+    """What a submission with the key of an earlier job does. The waiting run of a replaced job is withdrawn."""
     of_job = (tenant_id, known.job_id)
-    # First without holding anything: a claim that passes over a held run moves its mark past it, and a submission that
-    # changes nothing must not hide a run.
+    # First without locks: a claim that skips a locked run moves its mark past it, so a submission that changes nothing
+    # must not lock runs.
     row = await connection.fetchrow(SQL["see_live_job"], *of_job)
     runs = await connection.fetch(SQL["see_live_runs"], *of_job)
     met = meet(job, known, Standing(row, [LiveRun(*run) for run in runs]))
     if isinstance(met, Submitted):
         return met
-    # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
+    # The cursor first: a scanner that fires this job finishes before its home is read.
     await connection.fetchval(SQL["lock_cursor"], known.job_id)
     row = await connection.fetchrow(SQL["lock_schedule"], *of_job)
     runs = await connection.fetch(SQL["lock_live_runs"], *of_job)

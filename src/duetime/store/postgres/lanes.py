@@ -1,13 +1,13 @@
-"""The lanes that this process knows, and which of them are awake.
+"""This process's cache of lanes, and which of them are awake.
 
-What is known may be wrong by now: a lane falls asleep when it has no runs, and a database that goes back (a replica
-that lacked the last of it takes over, a copy is put in its place) may have no such lane, or another one under its id.
-So every transaction that stores runs asks whether its lanes hold, by id and nonce; where one does not, it is looked up
-again, and woken. Those who serve lanes read the changes in turn: the one that they read last has a nonce too, and where
-it is another or gone, the database went back, on whichever connection this is noticed.
+The cache may be outdated: a lane falls asleep when it has no runs, and a database that was reset to an earlier state (a
+replica with missing transactions took over, or a backup was restored) may have no such lane, or another one with its
+id. So every transaction that stores runs checks its lanes by id and nonce; a lane that does not match is looked up
+again, and woken. Processes that serve lanes read the changes by turns. The last turn that they read has a nonce too: if
+it differs or is gone, the database was reset, whichever connection notices it.
 
-A lane that a transaction needs is woken on a connection of its own: if all who hold a connection of the pool waited for
-a second one, they would wait for each other.
+A lane that a transaction needs is woken on a separate connection: if all callers with a connection of the pool waited
+for a second one, they would deadlock.
 """
 
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger("duetime.store")
 
 _KNOWN_AT_MOST = 50_000
 LANE_TRIES = 5
-"""How often lanes are looked up again that fell asleep before a run was stored in them."""
+"""How often lanes are looked up again if they fall asleep before a run is stored."""
 
 
 class LaneBook:
@@ -35,9 +35,9 @@ class LaneBook:
         self._nonces: dict[int, int] = {}
         self._lessons = 0
         self._learned: dict[int, int] = {}
-        """The lesson in which each lane was learned of last."""
+        """The number of the read that saw each lane last."""
         self.has_keyed = False
-        """Whether there are lanes whose runs have keys."""
+        """Whether any lane has runs with keys."""
 
     @property
     def known(self) -> Mapping[int, LaneKey]:
@@ -50,7 +50,7 @@ class LaneBook:
             return await self._read_awake(connection)
 
     async def changes(self, after: LaneTurn) -> LaneChanges:
-        """What changed after a turn. Raises `StoreRewound` when the database went back behind it."""
+        """The changes after a turn. Raises `StoreRewound` when the database was reset to a state before it."""
         if self._rewound is not None:
             raise self._rewound
         async with self._database.connection() as connection:
@@ -60,14 +60,14 @@ class LaneBook:
                     return self._changed(after, rows[1:])
                 if not rows or rows[0][0] == after.number:
                     raise self._went_back()
-                self.forget()  # that turn was so long ago that it is not kept any more
+                self.forget()  # the turn is so old that it was removed
             newest = await connection.fetchrow(SQL["newest_lane_change"])
             lanes = await self._read_awake(connection)
         return LaneChanges(NO_TURN if newest is None else LaneTurn(*newest), lanes, [], whole=True)
 
     async def ids(self, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
-        """The ids of lanes for new work, woken or made where they are not awake, as far as the tenants may. They hold
-        as far as is known here."""
+        """The ids of lanes for new work. Lanes that are not awake are woken or created, within the tenants' limits. The
+        ids are valid as far as this process knows."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
             missing = wanted - self._ids.keys()
@@ -82,8 +82,7 @@ class LaneBook:
     async def ids_within(
         self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False
     ) -> dict[LaneKey, int]:
-        """The ids of lanes inside a transaction, which hold until it ends. Work that was accepted before gets its lanes
-        however many its tenant has."""
+        """The ids of lanes inside a transaction, valid until its end. The limit on lanes applies only to new work."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
             if missing := wanted - self._ids.keys():
@@ -95,14 +94,14 @@ class LaneBook:
                 finally:
                     await own.close()
             if wanted - self._ids.keys():
-                continue  # another caller found one unusable this very moment
+                continue  # another caller has just found one of them unusable
             found = {key: self._ids[key] for key in wanted}
             if not await self._drop_unusable(connection, found.values()):
                 return found
         raise _too_fast()
 
     async def awake_within(self, connection: Connection, lane_ids: Iterable[int]) -> dict[int, int]:
-        """For each of these lanes, which may have fallen asleep or be gone, the id under which it is awake now."""
+        """The current id of each of these lanes, which may have fallen asleep or been removed."""
         keys = {lane_id: await self.key_within(connection, lane_id) for lane_id in set(lane_ids)}
         found = await self.ids_within(connection, keys.values())
         return {lane_id: found[key] for lane_id, key in keys.items()}
@@ -111,12 +110,12 @@ class LaneBook:
         if lane_id not in self._keys:
             rows = await connection.fetch(SQL["lanes_by_id"], [lane_id])
             if not rows:
-                raise StoreUnavailable(f"the lane {lane_id} is gone", remedy="ask again")
+                raise StoreUnavailable(f"the lane {lane_id} is gone", remedy="try again")
             return LaneKey(*rows[0][1:])
         return self._keys[lane_id]
 
     async def keys_within(self, connection: Connection, lane_ids: Iterable[int]) -> dict[int, LaneKey]:
-        """What lanes are; those that are gone are left out."""
+        """The keys of lanes. Removed lanes are omitted."""
         wanted = set(lane_ids)
         missing = list(wanted - self._keys.keys())
         read = await connection.fetch(SQL["lanes_by_id"], missing) if missing else []
@@ -124,12 +123,12 @@ class LaneBook:
         return known | {row[0]: LaneKey(*row[1:]) for row in read}
 
     def stamped(self, lane_ids: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Lanes with their nonces, once each, as `unusable_lanes` wants them."""
+        """Distinct lanes with their nonces, as arguments of `unusable_lanes`."""
         ids = list(set(lane_ids))
         return ids, [self._nonces.get(lane_id, -1) for lane_id in ids]
 
     async def doubt(self, lane_ids: Iterable[int]) -> None:
-        """Forget those of these lanes that do not hold any more."""
+        """Drop those of these lanes from the cache that are not valid any more."""
         async with self._database.connection() as connection:
             await self._drop_unusable(connection, lane_ids)
 
@@ -140,8 +139,8 @@ class LaneBook:
         self._learned.clear()
 
     async def _drop_unusable(self, connection: Connection, lane_ids: Iterable[int]) -> bool:
-        """Whether some of these lanes do not hold. What other callers have learned since it was asked stays: they may
-        have woken what the answer calls asleep."""
+        """Whether some of these lanes are not valid. Lanes that other callers have read since the question stay: they
+        may have woken a lane that the answer calls asleep."""
         asked = self._lessons
         unusable: list[int] = await connection.fetchval(SQL["unusable_lanes"], *self.stamped(lane_ids))
         self._drop(lane_id for lane_id in unusable if self._learned.get(lane_id, 0) <= asked)
@@ -156,8 +155,8 @@ class LaneBook:
 
     def _went_back(self) -> StoreRewound:
         self._rewound = StoreRewound(
-            "the database went back behind what this process knows: it was restored, or a replica took over",
-            remedy="start this process again",
+            "the database was reset to an earlier state: it was restored, or a replica took over",
+            remedy="restart this process",
         )
         log.critical("%s", self._rewound)
         self.forget()
@@ -176,7 +175,7 @@ class LaneBook:
         for turn, nonce, awake, *lane in rows:
             after = LaneTurn(turn, nonce)
             if lane[0] is None:
-                continue  # it is forgotten by now
+                continue  # the lane was removed
             asleep.pop(lane[0], None)
             woken.pop(lane[0], None)
             if awake:
@@ -203,7 +202,7 @@ class LaneBook:
 
 
 def _too_fast() -> StoreUnavailable:
-    return StoreUnavailable("lanes come and go faster than a run can be stored", remedy="ask again")
+    return StoreUnavailable("lanes fall asleep faster than a run can be stored", remedy="try again")
 
 
 def _columns(keys: Iterable[LaneKey]) -> list[list[object]]:

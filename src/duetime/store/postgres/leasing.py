@@ -1,4 +1,4 @@
-"""Leases: one row per worker, however many runs it holds."""
+"""Leases: one row per worker, regardless of the number of its runs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,25 +18,25 @@ from duetime.store.rules.strays import number_apart
 class LeasingRole(Role):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
         self.marks.forget()
-        lease_until: datetime = await self.database.fetchval(
+        lease_until: datetime = await self.transactions.value(
             "register_worker",
-            worker.id,
-            worker.name,
-            list(worker.tasks),
-            list(worker.queues),
-            worker.slots,
-            lease,
-            worker.tenant_id,
-            worker.version,
-            worker.key_id,
-            worker.token_hash,
+            id=worker.id,
+            name=worker.name,
+            tasks=list(worker.tasks),
+            queues=list(worker.queues),
+            slots=worker.slots,
+            lease=lease,
+            tenant_id=worker.tenant_id,
+            version=worker.version,
+            key_id=worker.key_id,
+            token_hash=worker.token_hash,
         )
         if worker.defaults:
-            # In one order, so that two workers which begin at once do not wait for each other in a circle; and as a
-            # statement of its own: a node that freezes right after it holds up no other.
-            told = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
+            # Sorted, so that two workers that register at once cannot deadlock. A statement of its own, so that a node
+            # that freezes after it holds no locks.
+            declared = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
             try:
-                await self.database.execute("tell_tasks", worker.tenant_id, *columns(told, 2))
+                await self.database.execute("tell_tasks", worker.tenant_id, *columns(declared, 2))
             except QuotaExceeded:
                 await self.leave(worker.id)
                 raise
@@ -55,7 +55,7 @@ class LeasingRole(Role):
         lease: timedelta,
         answered: Mapping[UUID, int] = NOTHING_ANSWERED,
     ) -> dict[UUID, Renewal | None]:
-        # In one statement: who freezes between two of them holds these leases, and nobody can reap what they stand for.
+        # One statement: a node that froze between two of them would hold these leases locked, and no reaper could work.
         listed = [(worker_id, claim_no) for worker_id, open_claims in workers for claim_no in open_claims]
         rows = await self.database.fetch("renew_leases", [each for each, _ in workers], lease, *columns(listed, 2))
         found: dict[UUID, Renewal | None] = {worker_id: None for worker_id, _ in workers}

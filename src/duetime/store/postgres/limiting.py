@@ -1,12 +1,11 @@
-"""Claiming under limits, exact across all nodes: the rows of the limits are held while it is decided who may start.
+"""Claiming under limits, exact across all nodes: a claim locks the rows of the limits while it chooses runs.
 
-A claim waits for no lock. A limit that another transaction holds counts as full for this claim: its runs stay in their
-lanes, neither started nor parked. So a claim of lanes with and without limits takes what it can from the latter,
-whatever happens to the former. What is counted is read after the locks, in a statement of its own: whatever made or
-took room before is committed by then.
+A claim waits for no lock. A limit that another transaction has locked counts as full for this claim: its runs stay in
+their lanes, neither started nor parked. So a claim from lanes with and without limits always gets the runs of the
+latter. The counts are read after the locks, in a separate statement, so that they include every commit before.
 
-A run is parked only while its limit is held. A completion ends its runs without that lock, and gives lanes back in a
-step that skips limits which are held (`parking.py`) and comes back for them: the holder may have counted before.
+A run is parked only while its limit is locked. A completion ends its runs without that lock. A later step unparks runs,
+skips locked limits and retries them (`parked_runs.py`), because their holders may have counted before the completion.
 """
 
 import asyncio
@@ -46,22 +45,22 @@ from duetime.store.rules.limit_scopes import (
 
 _RULES_EVERY = 0.5
 _ABOVE_KEYS = (LimitKind.TENANT, LimitKind.QUEUE)
-"""What is held before it is looked which keys the runs of a lane have."""
+"""The limits that are locked before the keys of a lane's runs are read."""
 _BUSY_TRIES = 2
 _BUSY_PAUSE = 0.004
-"""Seconds, about: other claims hold a limit for a few milliseconds. One that is held for longer is not waited for."""
+"""About so many seconds: other claims lock a limit for a few milliseconds. A longer lock is not waited for."""
 
 
 class _Twice(Exception):
-    """The same claim is being made by another call at this moment."""
+    """A concurrent call makes the same claim."""
 
 
 class _Found(NamedTuple):
     dealt: list[tuple[UUID, Claimed]]
     again: bool
-    """Some of what was seen had to leave its lane: there may be more behind it."""
+    """Some runs had to leave their lane, so there may be more behind them."""
     busy: bool
-    """Some of the limits are held by another transaction."""
+    """Another transaction has locked some of the limits."""
 
 
 class Limits(Role):
@@ -79,11 +78,11 @@ class Limits(Role):
 
     @property
     def has_limits(self) -> bool:
-        """Whether the end of a run may let another one start, as far as this process knows."""
+        """Whether the end of a run may let another run start, as far as this process knows."""
         return bool(self._rules.scopes) or self.lane_book.has_keyed
 
     async def is_limited(self, lane_ids: Sequence[int]) -> bool:
-        """Whether a claim from these lanes has to hold limits."""
+        """Whether a claim from these lanes must lock limits."""
         if monotonic() - self._rules_read_at >= _RULES_EVERY:
             await self.rules()
         keys = self.lane_book.known
@@ -93,8 +92,8 @@ class Limits(Role):
     async def claim_limited(
         self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]], announced: Sequence[Announcement] = ()
     ) -> list[tuple[UUID, Claimed]]:
-        """What `claim_many` does, under limits; of what was announced, if anything was. Where all that was seen had to
-        leave its lane, it looks again."""
+        """`claim_many` under limits; only of announced runs, if there are any. If all runs at the head had to leave
+        their lane, it looks again."""
         number, busy = 0, 0
         while number < ROUNDS and busy < _BUSY_TRIES:
             try:
@@ -122,7 +121,7 @@ class Limits(Role):
         number: int,
     ) -> _Found:
         keys = await self.lane_book.keys_within(connection, [lane for lane, _ in takes])
-        takes = [(lane, take) for lane, take in takes if lane in keys]  # what is gone has no runs
+        takes = [(lane, take) for lane, take in takes if lane in keys]  # a lane that is gone has no runs
         limited = {lane: take for lane, take in takes if announced or self._rules.is_limited(keys[lane])}
         shared = {
             lane: {scope: Terms() for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)}
@@ -171,7 +170,7 @@ class Limits(Role):
     async def _peek(
         self, connection: Connection, room: Mapping[int, int], announced: Sequence[Announcement], number: int
     ) -> list[Row]:
-        """The runs at the heads of limited lanes that have room, or those that were announced there."""
+        """The first runs of limited lanes that have room, or their announced runs."""
         if not room:
             return []
         if announced:
@@ -184,7 +183,7 @@ class Limits(Role):
     def _heard(
         self, heads: Iterable[Row], keys: Mapping[int, LaneKey]
     ) -> tuple[dict[int, list[Candidate]], Said, list[tuple[UUID, str]]]:
-        """These runs by lane, what they say of their keys, and those whose limits this node cannot read, with the
+        """These runs by lane, the terms of their keys, and the runs whose limits this node cannot read, with the
         reason."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
         said = Said()
@@ -205,7 +204,7 @@ def _of_kinds(kinds: Container[LimitKind], scopes: Iterable[Mapping[Scope, Terms
 
 
 async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, Book]:
-    """Hold limits, and read how they stand; those that another transaction holds are busy."""
+    """Lock limits and read their counts. Limits that another transaction has locked are busy."""
     if not wanted:
         return {}
     rows = await connection.fetch(
@@ -217,8 +216,8 @@ async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[S
 
 
 async def _lay_lines(connection: Connection, books: Mapping[Scope, Book]) -> dict[Scope, Book]:
-    """Where moments are free, give them to those who wait; how those limits stand then. It holds runs, and so it comes
-    when all limits are held."""
+    """Assign free moments of a rate to waiting runs; returns the new counts. It locks runs, so it must come after all
+    locks on limits."""
     gaps = {scope: (book.limit_id, gap, book.interval) for scope, book in books.items() if (gap := book.gap())}
     if not gaps:
         return {}
@@ -259,7 +258,7 @@ async def _remember(
     chosen: Mapping[UUID, Candidate],
     books: Mapping[Scope, Book],
 ) -> None:
-    """Which runs run under which limits, and how many have started of each rate."""
+    """Store which runs hold which limits, and how many have started under each rate."""
     holds: list[tuple[int, UUID, int]] = []
     starts: dict[int, tuple[datetime, timedelta, int]] = {}
     for run in runs:

@@ -1,7 +1,7 @@
-"""Waiting for others to let go of a table, in turns.
+"""Retrying statements that need a strong lock on a table.
 
-Whoever waits for a strong lock stands in front of everybody else who comes to the table. So each try is short, and the
-others have their turn in between; what is waited for is said.
+All later statements on a table queue behind a waiting strong lock. So each try is short, other statements run in
+between, and the log names the sessions that hold the table.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = logging.getLogger("duetime.store")
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+LOCK_WAIT = 60.0
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
 _HELD = (
@@ -41,8 +41,8 @@ group by a.pid, 2, 3, a.xact_start order by a.xact_start limit 3"""
 
 
 async def with_lock_wait(database: Database, what: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Try until nobody is in the way, for a minute; then raise `StoreUnavailable`, which says who was."""
-    until = monotonic() + PATIENCE
+    """Try for up to a minute; then raise `StoreUnavailable`, which names the sessions that hold the tables."""
+    until = monotonic() + LOCK_WAIT
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -53,20 +53,20 @@ async def with_lock_wait(database: Database, what: str, work: Callable[[], Await
             holders = await _holders(database)
             if monotonic() + pause > until:
                 raise StoreUnavailable(
-                    f"{what} did not get its turn within {PATIENCE:g} s: {holders}",
-                    remedy="end what is in the way, or try again later",
+                    f"{what} did not get its locks within {LOCK_WAIT:g} s: {holders}",
+                    remedy="end these sessions, or try again later",
                 ) from error
-            log.warning("%s waits its turn: %s", what, holders)
+            log.warning("%s waits for locks: %s", what, holders)
         await asyncio.sleep(pause)
         pause = min(_LONGEST_PAUSE, pause * 2)
 
 
 async def _holders(database: Database) -> str:
-    """Who holds tables of ours, the oldest transaction first."""
+    """The sessions that hold duetime's tables, the oldest transaction first."""
     async with database.connection() as connection:
         rows = await connection.fetch(_HOLDERS)
     if not rows:
-        return "whoever was in the way has let go by now"
+        return "the locks were released in the meantime"
     return "; ".join(
         f"process {pid} ({name}, {state}{'' if age is None else f', for {format_duration(age)}'}) holds {tables}"
         for pid, name, state, age, tables in rows

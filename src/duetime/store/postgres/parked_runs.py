@@ -1,9 +1,9 @@
-"""Parked runs: their lanes are given back when the limit that they wait for has room.
+"""Parked runs: they return to their lanes when the limit that they wait for has room.
 
-A completion ends its runs first, and then gives lanes back without waiting for any limit. A limit that another
-transaction holds is left out: that transaction may have counted before the completion was committed, and may be parking
-one more run at this moment. So this process comes back for it until it has held the limit once. What a process leaves
-behind that ends in between is found by every scanner (`sweep`), which starts from the parked runs.
+A completion first ends its runs, and then unparks others without waiting for any limit's lock. It skips a limit that
+another transaction holds: that transaction may have counted before the completion committed, and may be parking another
+run right now. So this process retries until it has held the limit once. If the process ends before that, the scanners
+find its parked runs: `sweep` starts from the parked runs themselves.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.5
 _CHEAP_SWEEP = 0.05
 _SWEEP_SHARE = 0.1
-"""A sweep that takes longer than `_CHEAP_SWEEP` seconds is made less often: it takes this share of the time at most."""
+"""A sweep that takes longer than `_CHEAP_SWEEP` seconds runs less often: at most this share of the time."""
 
 
 class ParkedRuns:
@@ -34,8 +34,8 @@ class ParkedRuns:
         self._sweep_at = 0.0
 
     async def free(self, limit_ids: Collection[int]) -> None:
-        """Give lanes back that these limits have room for, now where they are not held, else soon. It never fails: what
-        made room is committed already."""
+        """Unpark runs that these limits have room for: now if the limit is not locked, else soon. It never fails,
+        because the change that made room is committed."""
         if not limit_ids:
             return
         try:
@@ -44,14 +44,14 @@ class ParkedRuns:
             self.free_later(limit_ids)
 
     def free_later(self, limit_ids: Collection[int]) -> None:
-        """The same for limits that were busy a moment ago."""
+        """The same for limits that were locked a moment ago."""
         if limit_ids:
             self._busy.update(limit_ids)
             if self._task is None or self._task.done():
-                self._task = asyncio.create_task(self._come_back(), name="duetime parking: come back")
+                self._task = asyncio.create_task(self._retry(), name="duetime parked runs: retry")
 
     async def sweep(self, most: int) -> int:
-        """Give lanes back that no process gave back; how many."""
+        """Unpark runs that no process has unparked; returns how many."""
         began = monotonic()
         if began < self._sweep_at:
             return 0
@@ -70,7 +70,7 @@ class ParkedRuns:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
 
-    async def _come_back(self) -> None:
+    async def _retry(self) -> None:
         pause = _FIRST_PAUSE
         while self._busy:
             await asyncio.sleep(pause)
@@ -78,13 +78,13 @@ class ParkedRuns:
             try:
                 left = await self._unpark(limit_ids)
             except StoreError as error:
-                log.debug("%d limits are tried again: %s", len(limit_ids), reason_of(error))
+                log.debug("retrying %d limits: %s", len(limit_ids), reason_of(error))
                 left = limit_ids
             self._busy.update(left)
             pause = _FIRST_PAUSE if len(left) < len(limit_ids) else min(_LONGEST_PAUSE, pause * 2)
 
     async def _unpark(self, limit_ids: Collection[int]) -> Collection[int]:
-        """The limits that were busy."""
+        """Returns the limits that were locked."""
         given, busy = await self._unpark_all(limit_ids)
         self._ready.announce(given)
         return busy

@@ -1,8 +1,8 @@
 """The day partitions of history.
 
-Attached a week ahead and at start, so that midnight finds its room ready; ATTACH does not wait for readers, while
-CREATE … PARTITION OF would. Dropped by detaching concurrently first: a DROP that waits on one reader would stand in
-front of every completion. Lock waits are cut short by the statement's deadline; the next round tries again.
+Partitions are attached at start and a week ahead, so that the next day's partition exists at midnight. ATTACH does not
+wait for readers; CREATE … PARTITION OF would. A partition is detached concurrently before it is dropped: a DROP that
+waits for one reader would block every completion. The statement's timeout bounds lock waits; the next round retries.
 """
 
 import logging
@@ -17,13 +17,13 @@ from duetime.store.postgres.database import Connection, Database
 log = logging.getLogger("duetime.store")
 
 AHEAD = 7
-_PATIENCE = 3.0
-_ANOTHER_TIME = (
+_LOCK_TIMEOUT = 3.0
+_RETRY_LATER = (
     TimeoutError,
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
-    # Another node is at it.
+    # Another node does the same at this moment.
     asyncpg.ObjectNotInPrerequisiteStateError,
     asyncpg.UndefinedTableError,
 )
@@ -41,9 +41,10 @@ async def keep_room_ahead(database: Database) -> int:
 
 
 async def drop_older(database: Database, past: datetime, now: datetime) -> int:
-    """Detach and drop the partitions whose last day was over at `past`; returns how many.
+    """Detach and drop the partitions whose day ended before `past`; returns how many.
 
-    Yesterday's always stays: a clock that steps back over midnight must find it. One that somebody reads stays for now.
+    Yesterday's partition always stays: it is needed if the clock steps back over midnight. A partition that a
+    transaction reads stays until a later round.
     """
     dropped = 0
     before = min(past, now - timedelta(days=1))
@@ -53,19 +54,19 @@ async def drop_older(database: Database, past: datetime, now: datetime) -> int:
             if _NAME.fullmatch(name) is None or _end_of(name) >= before:
                 continue
             detach = f"alter table duetime.history detach partition duetime.{name} concurrently"
-            if not await _patiently(connection, detach):
+            if not await _try(connection, detach):
                 break
-            dropped += await _patiently(connection, f"drop table if exists duetime.{name}")
+            dropped += await _try(connection, f"drop table if exists duetime.{name}")
     return dropped
 
 
-async def _patiently(connection: Connection, statement: str) -> bool:
-    """Run what may have to wait for readers, for a while; False when it has to be tried another time."""
+async def _try(connection: Connection, statement: str) -> bool:
+    """Run a statement that may wait for readers, up to a timeout; False when it must be retried later."""
     try:
-        await connection.execute(statement, timeout=_PATIENCE)
-    except _ANOTHER_TIME as error:
-        log.info("not now (%s): %s", reason_of(error), statement)
-        await connection.execute("select 1")  # what was given up is over before somebody else has the connection
+        await connection.execute(statement, timeout=_LOCK_TIMEOUT)
+    except _RETRY_LATER as error:
+        log.info("a later round retries (%s): %s", reason_of(error), statement)
+        await connection.execute("select 1")  # waits until the cancelled statement has ended
         return False
     return True
 
@@ -74,7 +75,7 @@ async def _attach(connection: Connection, days: list[datetime]) -> int:
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))")
         missing = await _missing(connection, days)
-        for statement, timeout in ((_CREATE, None), (_ATTACH, _PATIENCE)):
+        for statement, timeout in ((_CREATE, None), (_ATTACH, _LOCK_TIMEOUT)):
             script = "".join(
                 statement.format(name=name, start=start.isoformat(), end=(start + timedelta(days=1)).isoformat())
                 for name, start in missing.items()
@@ -84,28 +85,28 @@ async def _attach(connection: Connection, days: list[datetime]) -> int:
 
 
 async def _missing(connection: Connection, days: list[datetime]) -> dict[str, datetime]:
-    """The days without a partition, by its name."""
+    """The days without a partition, by the partition's name."""
     present = set(await _attached(connection))
     return {name: day for day in days if (name := f"history_{day:%Y%m%d}") not in present}
 
 
 async def _finish_drops(connection: Connection, before: datetime) -> int:
-    """Bring half-finished drops, of this process or of one that died, to their end; returns how many.
+    """Finish interrupted drops of this process or of one that died; returns how many.
 
-    A younger day that is not attached was set aside by somebody, and stays.
+    A younger partition that is not attached was detached by an operator, and stays.
     """
     rows = await connection.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
         " where i.inhparent = 'duetime.history'::regclass and i.inhdetachpending"
     )
     for row in rows:
-        await _patiently(connection, f"alter table duetime.history detach partition duetime.{row[0]} finalize")
+        await _try(connection, f"alter table duetime.history detach partition duetime.{row[0]} finalize")
     leftovers = await connection.fetch(
         "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
         " where n.nspname = 'duetime' and c.relkind = 'r' and c.relname ~ '^history_[0-9]{8}$' and not c.relispartition"
     )
     old = [row[0] for row in leftovers if _end_of(row[0]) < before]
-    return sum([await _patiently(connection, f"drop table if exists duetime.{name}") for name in old])
+    return sum([await _try(connection, f"drop table if exists duetime.{name}") for name in old])
 
 
 def _end_of(name: str) -> datetime:

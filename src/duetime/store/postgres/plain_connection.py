@@ -1,9 +1,8 @@
-"""A connection without session state, which asks the server nothing about types.
+"""A connection without session state that does not query the server for types.
 
-asyncpg knows no arrays: for each new connection it reads the catalog for those that a statement names, with a query
-that the server may take seconds to compile (JIT), unless the setting that asyncpg changes before reaches the same
-session. Behind a pooler of transactions it does not. The arrays that duetime uses are the server's own, and their
-numbers never change: so they are said here.
+asyncpg does not know array types. On each new connection it reads those of a statement from the catalog, with a query
+whose JIT compilation may take seconds. asyncpg turns JIT off before, but behind a transaction pooler that setting may
+reach another session. duetime uses only built-in arrays, whose OIDs never change, so they are listed here.
 """
 
 from collections.abc import Iterable
@@ -29,14 +28,14 @@ _ARRAYS = {
 
 
 class _NoStatement(NamedTuple):
-    """Stands for the query that was not made: with a name, as one that has left the caller's statement in place."""
+    """In place of the catalog query. It has a name, so that asyncpg keeps the caller's prepared statement."""
 
     name: str = "none"
 
 
 class PlainConnection(Connection):
     def get_reset_query(self) -> str:
-        return ""  # there is nothing to reset when it goes back to the pool
+        return ""  # there is no session state to reset
 
     async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> Any:
         wanted = set(typeoids)
@@ -46,7 +45,7 @@ class PlainConnection(Connection):
 
 
 def _described(oid: int) -> dict[str, Any]:
-    """An array as the driver reads it from the catalog."""
+    """An array type as the driver reads it from the catalog."""
     name, element = _ARRAYS[oid]
     return {
         "oid": oid,

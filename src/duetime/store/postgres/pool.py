@@ -1,9 +1,7 @@
-"""Connections that are lent out again at once.
+"""A LIFO cache in front of asyncpg's pool: reusing the last connection avoids the pool's per-acquire task and timer.
 
-A pool that takes a connection back and gives it to the next spends more of a process's time on it than many a
-statement takes: tasks and timers of the event loop, for what is nearly always a move from one list to another. So what
-comes back unhurt is kept here for whoever asks next. What is hurt, closed, in a transaction or waited for by somebody
-goes back to the pool, which mends it; and so does what nobody asked for in a while, which the pool may close.
+A healthy connection is kept here for the next caller. A connection goes back to the pool, which resets or closes it, if
+it is closed or in a transaction, if another caller waits for the pool, or if it was not used for a while.
 """
 
 import asyncio
@@ -20,15 +18,14 @@ else:
     Pool = asyncpg.Pool
 
 _UNUSED = 5.0
-"""Seconds after which what nobody asked for goes back to the pool, and at most twice that."""
-_LOANS = 1_001
-"""How often connections are kept before one goes back to the pool, which ends sessions that have served for long. Odd,
-so that of two that take turns it is not always the same."""
+"""Seconds without use (at most twice that) after which a connection goes back to the pool."""
+_RETURN_EVERY = 1_001
+"""One of so many uses returns the connection to the pool, which ends old sessions. Odd, so that if two connections
+alternate, it is not always the same one."""
 
 
 def is_gone(connection: Connection) -> bool:
-    """Whether a connection that is lent has ended meanwhile. The pool takes such a one back by itself, and what is left
-    of it answers to nothing any more."""
+    """Whether a connection in use has ended. The pool takes such a connection back by itself, and its methods raise."""
     try:
         return connection.is_closed()
     except asyncpg.InterfaceError:
@@ -36,33 +33,33 @@ def is_gone(connection: Connection) -> bool:
 
 
 def end(connection: Connection) -> None:
-    """End a session at once, whatever is under way; one that has ended is cleared away."""
+    """Close a session now, even during a statement. Also cleans up a session that has ended."""
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
 
 
 class LifoPool:
-    def __init__(self, pool: Pool, *, patience: float, unused: float = _UNUSED) -> None:
+    def __init__(self, pool: Pool, *, timeout: float, unused: float = _UNUSED) -> None:
         self._pool = pool
-        self._patience = patience
+        self._timeout = timeout
         self._longest = unused
         self._kept: list[Connection] = []
         self._unused = 0
-        """How many at the bottom of what is kept nobody has asked for since the last look."""
+        """How many of the first cached connections were not used since the last look."""
         self._waiting = 0
         self._closing = False
-        self._loans = 0
+        self._uses = 0
         self._look: asyncio.TimerHandle | None = None
         self._returning: set[asyncio.Task[None]] = set()
 
     @property
     def used(self) -> int:
-        """How many connections somebody works on."""
+        """How many connections are in use."""
         waiting = sum(not is_gone(connection) for connection in self._kept)
         return self._pool.get_size() - self._pool.get_idle_size() - waiting
 
     def at_hand(self) -> Connection | None:
-        """A connection that can be had at once; open, as far as is known."""
+        """A cached connection that is open as far as is known; None when the cache is empty."""
         while self._kept:
             connection = self._kept.pop()
             self._unused = min(self._unused, len(self._kept))
@@ -72,17 +69,17 @@ class LifoPool:
         return None
 
     async def take(self) -> Connection:
-        """A connection of the pool, when there is one."""
+        """A connection from the pool; waits until one is free."""
         self._waiting += 1
         try:
-            return await self._pool.acquire(timeout=self._patience)  # type: ignore[return-value]
+            return await self._pool.acquire(timeout=self._timeout)  # type: ignore[return-value]
         finally:
             self._waiting -= 1
 
     def keep(self, connection: Connection) -> bool:
-        """Keep what came back unhurt for the next; false if it has to go back to the pool."""
-        self._loans += 1
-        if self._waiting or self._closing or self._loans % _LOANS == 0:
+        """Cache a healthy connection for the next caller; false if it must go back to the pool."""
+        self._uses += 1
+        if self._waiting or self._closing or self._uses % _RETURN_EVERY == 0:
             return False
         if is_gone(connection) or connection.is_in_transaction():
             return False
@@ -92,18 +89,18 @@ class LifoPool:
         return True
 
     async def give_back(self, connection: Connection) -> None:
-        """Back to the pool, which waits for what is under way on it."""
+        """Return a connection to the pool, which waits for its current statement."""
         if is_gone(connection):
             end(connection)
         try:
-            await self._pool.release(connection)  # type: ignore[arg-type] # it lends what acts as one
+            await self._pool.release(connection)  # type: ignore[arg-type] # it hands out proxies
         except Exception:
             if not is_gone(connection):
                 raise
-            # The session ended on the way back. The pool has noticed by itself, and has its place again.
+            # The session ended during the release. The pool has noticed, and its slot is free again.
 
     async def close(self) -> None:
-        """End all sessions; those on which somebody works, when they are given back."""
+        """Close all sessions; those in use are closed when they are released."""
         self._closing = True
         if self._look is not None:
             self._look.cancel()
@@ -132,4 +129,4 @@ class LifoPool:
     def _returned(self, task: "asyncio.Task[None]") -> None:
         self._returning.discard(task)
         if not task.cancelled():
-            task.exception()  # one that could not be given back is closed, which is all that could be done about it
+            task.exception()  # a connection that could not be released is closed: nothing is left to do

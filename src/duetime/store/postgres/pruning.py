@@ -1,7 +1,7 @@
-"""Pruning: history goes by the day, whole; the rest in small steps.
+"""Pruning: history is dropped by whole days, other rows are deleted in small steps.
 
-What belongs to a job that may live in any home (its labels, its payloads) is gone through from old to young, a part
-at a time and round and round, and removed where the job is nowhere any more.
+Labels and payloads belong to a job that may be in any home. They are checked in batches from the oldest to the newest,
+again and again, and removed when no home has the job any more.
 """
 
 import logging
@@ -38,7 +38,7 @@ class PruningRole(Role):
             now = await self.database.fetchval("clock")
         past = now - retention
         await keep_room_ahead(self.database)
-        removed = await drop_older(self.database, past, now)  # there is most of it: before anything that may take long
+        removed = await drop_older(self.database, past, now)  # the largest part, so it goes first
         removed += await self.database.execute("prune_jobs", past, batch)
         await self.database.execute("prune_users", batch)
         removed += await self.database.execute("prune_graphs", past, batch)
@@ -58,19 +58,19 @@ class PruningRole(Role):
         removed += await self.database.execute("prune_deleted_jobs", now - longest, batch)
         removed += await self.database.execute("prune_lanes", now - longest, batch)
         if woken := await self.database.fetchval("wake_used_lanes"):
-            log.error("runs waited in %d lanes that were asleep", woken)
+            log.error("%d lanes with runs were asleep; they are awake now", woken)
         removed += await self._sweep_refs(past, batch)
         for name in self._swept:
             removed += await self._sweep(name, past, batch)
         return removed
 
     async def _prune_events(self, now: datetime, batch: int) -> int:
-        # What a long transaction wrote is new, however long ago that was: it counts from when it could be read.
+        # The age of an event counts from when it became visible, because a long transaction may have written it.
         await self.database.fetchval("last_mark")
         return await self.database.execute("prune_events", now - EVENTS, now - UNREAD_EVENTS, batch)
 
     async def _prune_keys(self, before: datetime, repeats_before: datetime, batch: int) -> int:
-        """A few parts in turn. Keys that live long stay in front: passing by all of them would take ever longer."""
+        """A few parts per call: keys that stay long are at the front, and to walk all of them would take too long."""
         removed = 0
         for _ in range(PARTS_OF_KEYS):
             row = await self.database.fetchrow("prune_keys", before, batch, self._keys_after, repeats_before)

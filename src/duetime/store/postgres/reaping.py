@@ -1,4 +1,4 @@
-"""Reaping: runs whose worker is gone are freed, judged one by one, and counted as lost."""
+"""Reaping: the runs of a lost worker are freed; `judge` decides what becomes of each."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from duetime.store.rules.strays import ClaimStanding
 log = logging.getLogger("duetime.reaper")
 
 ABANDONED_AFTER = timedelta(seconds=DEADLINE)
-"""Whoever lives has given up by then, and asks anew."""
+"""A live client has given up its statement by then."""
 _ABANDONED_EVERY = 5.0
 
 
@@ -36,7 +36,7 @@ class ReapingRole(Role):
 
     _look_for_abandoned_at = 0.0
     _silent: Mapping[tuple[int, datetime], float] = MappingProxyType({})
-    """Sessions that wait for their clients, by process and since when, and when each was first seen so."""
+    """Sessions that wait for their client, by process id and start of the wait, with the time of the first sighting."""
 
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         judged = 0
@@ -45,7 +45,7 @@ class ReapingRole(Role):
         await self._clocks.shift_back_in_turn()
         await self._sweep.sweep(judge)
         async with self.database.transaction() as connection:
-            # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
+            # The worker's row is deleted first, so that a reaped worker can never renew.
             await connection.execute(SQL["forget_dead_workers"])
             judged += await self._reap_dead(connection, limit, judge, freed)
             for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
@@ -58,12 +58,12 @@ class ReapingRole(Role):
         return judged
 
     async def _end_abandoned(self) -> None:
-        """A process that is frozen, or a machine that is cut off, holds what it has locked until its session ends.
+        """End sessions whose client is frozen or cut off, because they keep their locks.
 
-        The server ends one that is idle in a transaction by itself; not one that has sent a statement without asking
-        for its result, which is how the driver prepares each statement before its first use on a connection.
+        The server itself ends a session that is idle in a transaction, but not one that has sent a statement without
+        Sync, as the driver does when it prepares a statement.
 
-        How long it has been silent is counted here: the server's clock may step.
+        The silence is measured here, because the server's clock may step.
         """
         now = monotonic()
         if now < self._look_for_abandoned_at:
@@ -75,7 +75,7 @@ class ReapingRole(Role):
             silent_for = timedelta(seconds=now - seen_at)
             if silent_for >= ABANDONED_AFTER and await self.database.fetchval("end_abandoned", pid, since):
                 log.warning(
-                    "ended the session of process %d: its client was silent for %s, in the middle of %.80r",
+                    "ended the session of process %d: its client was silent for %s during %.80r",
                     pid,
                     format_duration(silent_for),
                     queries[pid, since],
@@ -89,7 +89,7 @@ class ReapingRole(Role):
             if rows:
                 found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)
                 freed |= (await apply(connection, worker_id, judge(found), lanes=lanes)).freed
-            # A run in the middle of its completion was passed over: the claim stays until that has ended.
+            # A run that is being completed was skipped: its claim stays until the completion has ended.
             if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
                 await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
         return sum(map(len, lost))
@@ -97,7 +97,7 @@ class ReapingRole(Role):
     async def _losses(
         self, connection: Connection, claims: Sequence[tuple[Any, ...]], lost: Sequence[Sequence[Row]]
     ) -> list[Loss]:
-        """The runs that were lost with their worker; those that a living one does not hold have killed nothing."""
+        """The runs that were lost with their worker. Runs that a live worker does not hold have killed no process."""
         keys = await self.lane_book.keys_within(connection, [row["home_lane"] for rows in lost for row in rows])
         return [
             Loss(row["id"], worker_id, row["job_id"], keys[row["home_lane"]], row["lost"] + 1)

@@ -1,4 +1,4 @@
-"""What ended lately, from the newest blocks of history."""
+"""The runs that ended lately, from the newest blocks of history."""
 
 from datetime import UTC, timedelta
 
@@ -9,10 +9,10 @@ from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.shared.figure_rows import recent
 
 _BLOCKS = 1000
-"""How much of history is read: 8 MB, some ten thousands of attempts."""
+"""How many blocks of history are read: 8 MB, some ten thousand attempts."""
 _DAY = timedelta(days=1)
-# A table is long, its end is short: nothing but the blocks themselves may be walked, in a day that was empty when the
-# statement was planned too.
+# Only a scan by block number reads just the end of a large table. The planner must choose it even for a day that was
+# empty when the statement was planned.
 _BY_BLOCK = off("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_seqscan", "jit")
 
 
@@ -27,7 +27,7 @@ class RecentRole(Role):
             blocks = [row["blocks"] for row in await transaction.rows("blocks_of_day", names=names)]
             first = [max(0, length - _BLOCKS) for length in blocks]
             if first[0] or since >= today:
-                days[1], first[1] = today, 0  # an empty stretch: today's blocks are enough
+                days[1], first[1] = today, 0  # an empty range: today's blocks are enough
             await connection.execute(_BY_BLOCK)
             rows = await transaction.rows(
                 "recent_attempts",

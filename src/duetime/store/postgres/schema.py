@@ -1,22 +1,22 @@
-"""The schema: making it and bringing it up to date. `store/shared/release.py` says which files a release brings.
+"""Creating and migrating the schema. `store/shared/release.py` lists the files of a release.
 
-A new database gets `schema.sql` with the functions in it. One of an older release gets the migrations that it lacks, in
-their order, and the functions that have changed. Each step commits together with the version that it reaches, under one
-advisory lock: of two processes that migrate at once, the second finds the work done.
+A new database gets `schema.sql` with the functions in it. A database of an older release gets the missing migrations in
+order, and the functions that have changed. Each step commits together with the version that it reaches, under one
+advisory lock: of two processes that migrate at once, the second finds nothing to do.
 
 Functions. A file is applied when the hash of its text differs from the stored one, in the transaction that reaches this
 release's version: no process ever sees that version with other functions. An older release that runs beside a newer one
-must not put its functions back, so a release applies functions only while the database's version is not above its own.
+must not restore its functions, so a release applies functions only while the database's version is not above its own.
 Therefore a release that changes a function also raises the version, if need be by a migration that is only a comment.
 
-`create or replace` cannot change the arguments or the result of a function. Nodes of the older release go on calling
+`create or replace` cannot change the arguments or the result of a function. Nodes of the older release keep calling
 the old one until they are restarted, so the new one gets a new name, and a migration of a later release drops the old
-one and raises `OLDEST_CODE`. Where only other functions and triggers call it, the migration of the same release drops
+one and raises `OLDEST_CODE`. If only other functions and triggers call it, the migration of the same release drops
 it (`drop function if exists`): migrations come before functions, and the last one commits together with them.
 
-Indexes of large tables are built by migrations outside a transaction. The lock is then held by a transaction that waits
-idle on another connection, which does not hold up `create index concurrently`. If the process is killed, it leaves an
-invalid index behind: the next one drops it and builds it again.
+Indexes of large tables are built by migrations outside a transaction. An idle transaction on another connection then
+holds the lock, which does not block `create index concurrently`. If the process is killed, it leaves an
+invalid index behind: the next process drops it and builds it again.
 """
 
 import re
@@ -43,8 +43,8 @@ VERSION = RELEASE.version
 OLDEST_CODE = 1
 
 _FUNCTIONS_HERE = "-- {functions}"
-# A strong lock that is waited for holds up every later statement on its table, and workers would lose their leases. So
-# the wait is short, and `with_lock_wait` tries again.
+# All later statements on a table queue behind a waiting strong lock, and workers would lose their leases. So the wait
+# is short, and `with_lock_wait` retries.
 _BEGIN = """
 set local lock_timeout = '3s';
 set local statement_timeout = '600s';
@@ -58,7 +58,7 @@ where not i.indisvalid and c.relkind = 'i' and c.relnamespace = 'duetime'::regna
 
 
 class _Found(NamedTuple):
-    """What a database has."""
+    """The schema of a database."""
 
     version: int
     """0: no schema."""
@@ -69,9 +69,9 @@ class _Found(NamedTuple):
         return [file for file in RELEASE.functions if self.functions.get(file.name) != file.hash]
 
     def next_step(self) -> str | None:
-        """What has to be done next; None: nothing."""
+        """The next step; None: the schema is up to date."""
         if self.version == 0:
-            return "making the schema"
+            return "creating the schema"
         if self.version < RELEASE.version:
             return f"migration {self.version + 1}"
         if self.version == RELEASE.version and self.changed_functions():
@@ -94,9 +94,9 @@ class SchemaRole(Role):
             return await _read(connection)
 
     async def _take_step(self) -> int | None:
-        """Returns the version that was reached; None where it was there before.
+        """Returns the version that was reached; None if the database had it before.
 
-        Each step is a transaction of its own, so that a list of migrations holds no lock for longer than one of them.
+        Each step is its own transaction, so that no lock is held for longer than one migration.
         """
         async with self.database.transaction() as connection:
             await connection.execute(_BEGIN)
@@ -122,7 +122,7 @@ class SchemaRole(Role):
 
     async def _apply(self, migration: Migration, connection: Connection) -> None:
         if not migration.outside:
-            # A script that is only a comment would be an empty query, which the driver cannot answer.
+            # A script that is only a comment would be an empty query, which the driver does not support.
             await connection.execute(f"select 1;\n{migration.script}", timeout=_SCRIPT_DEADLINE)
             return
         await connection.execute("set local idle_in_transaction_session_timeout = 0")

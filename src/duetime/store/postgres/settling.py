@@ -1,6 +1,6 @@
 """Settling: the ends of runs are handed on to those who wait for them, a batch in one transaction.
 
-Whoever settles locks in this order: ends, edges, jobs, dependents, runs, nodes, graphs; each of them by id. What is
+Settling locks in this order: ends, edges, jobs, dependents, runs, nodes, graphs; each of them by id. What is
 cancelled here has ended too, and is handed on by a transaction of its own: a level of a graph at a time, so that no two
 nodes wait for each other.
 """

@@ -1,4 +1,4 @@
-"""How much of its quotas a tenant uses, counted up to a bound."""
+"""A tenant's usage of its quotas, counted up to a bound."""
 
 from duetime.store.postgres.role import Role
 

@@ -1,9 +1,9 @@
-"""What a store promises about jobs that depend on each other. The rules of `protocol.py` hold here too.
+"""What a store guarantees about jobs that depend on each other. The rules of `store.py` hold here too.
 
-Handing on: in the transaction in which a run ends that somebody waits for, however it ends, a row is left behind that
-says so. `settle` takes such rows and does what follows from them: frees or cancels the runs that waited, makes the runs
-of jobs that run after it, and keeps how the nodes of graphs ended. An end is handed on once, whoever else is settling;
-one whose settling fails stays for the next.
+When a run ends that another job or a graph depends on, the same transaction adds a row that records the end. `settle`
+takes such rows and applies them: it frees or cancels the dependent runs, creates the runs of jobs that run after it,
+and stores the results of graph nodes. Each end is settled once, also by concurrent nodes. If settling fails, the row
+stays for the next call.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,14 @@ from duetime.model.lists import Page
 
 class Graphs(Protocol):
     async def settle(self, limit: int) -> int:
-        """Hand on up to `limit` ends; returns how many. What is cancelled by it is handed on by the next call."""
+        """Settle up to `limit` ends; returns how many. The ends of runs that it cancels are settled by the next
+        call."""
 
     async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
-        """Store all nodes of a graph, or none. Its idempotency key works as that of `submit`."""
+        """Store all nodes of a graph, or none. Its idempotency key works as in `submit`."""
 
     async def graph(self, tenant_id: int, graph_id: UUID) -> Graph:
-        """A graph with its nodes as they stand. Raises `NotFound`."""
+        """A graph with the current state of its nodes. Raises `NotFound`."""
 
     async def list_graphs(self, tenant_id: int, before: UUID | None = None, limit: int = 50) -> Page[GraphItem]:
         """A page of graphs, newest first by id."""
@@ -32,10 +33,11 @@ class Graphs(Protocol):
         """End its waiting runs as CANCELLED, and ask running ones to stop. Raises `NotFound`."""
 
     async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph:
-        """Run its nodes again that did not succeed, and all that depend on them, by new runs that name the old ones.
+        """Run the nodes that did not succeed again, and all that depend on them, as new runs that refer to the old
+        ones.
 
-        Raises `NotFound`, and `Conflict` while a node is not over, when all succeeded, or when the history of a node is
-        gone.
+        Raises `NotFound`, and `Conflict` while a node has not ended, when all succeeded, or when the history of a node
+        was pruned.
         """
 
     async def parents(

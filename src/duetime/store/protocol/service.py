@@ -1,7 +1,7 @@
-"""What a store promises to the service around it: tenants, keys, lists, queues, payloads, events.
+"""What a store guarantees to the service around it: tenants, keys, lists, queues, payloads, events.
 
-The same rules hold as in `protocol.py`: the words are the contract, each method takes effect as a whole or not at all,
-the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
+The rules of `store.py` hold here too: the docstrings are the contract, each method is atomic, and the store's clock
+decides. Where a method takes a `tenant_id`, another tenant's objects behave exactly as missing ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +67,7 @@ class Tenants(Protocol):
     async def usage(self, tenant_id: int, kind: str, most: int) -> int:
         """How much the tenant has of a kind that is checked against an estimate (`ESTIMATED`), counted up to `most`.
 
-        It reads up to `most` index entries (all rows, for bytes), so it is asked now and then, never for each
+        It reads up to `most` index entries (all rows, for bytes), so it is called now and then, never for each
         submission.
         """
 
@@ -75,16 +75,17 @@ class Tenants(Protocol):
         """The tenants whose content is encrypted (`encrypt_args`)."""
 
     async def tenants_of_runs(self, run_ids: Sequence[UUID]) -> dict[UUID, int]:
-        """Whose runs these are; those that are not live are left out."""
+        """The tenant of each of these runs. Runs that are not live are omitted."""
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
-        """A secret that all nodes share (to sign cursors with): `fresh` the first time, and from then on that."""
+        """A secret that all nodes share (to sign cursors). The first call stores `fresh`; every call returns that
+        value."""
 
 
 class Allowances(Protocol):
     async def take_tokens(self, asks: Sequence[TokenAsk]) -> list[TokenGrant]:
-        """Take tokens out of buckets that all nodes share, each as `model/token_bucket.py` says, in the order of the
-        asks. No token is given twice, however many callers ask at once. A bucket that was never asked is full."""
+        """Take tokens out of buckets that all nodes share, each as `model/token_bucket.py` defines, in the order of
+        the asks. No token is granted twice, also to concurrent callers. A bucket that was never used is full."""
 
 
 class Access(Protocol):
@@ -98,28 +99,28 @@ class Access(Protocol):
         """The key whose text has this hash, if it may be used now: not revoked, not expired. One index probe."""
 
     async def revoke_key(self, tenant_id: int | None, key_id: UUID) -> ApiKey:
-        """It cannot be used any more, and neither can its sessions. Again changes nothing. Raises `NotFound`, and
-        `Conflict` for the last root key that can be used: of two that revoke each other at once, one stays."""
+        """Revoke a key and its sessions. Idempotent. Raises `NotFound`, and `Conflict` for the last usable root key: of
+        two root keys that revoke each other at once, one stays."""
 
     async def rotate_key(
         self, tenant_id: int | None, key_id: UUID, successor: Callable[[ApiKey], NewKey], overlap: timedelta
     ) -> ApiKey:
-        """Add a successor with the role, tenant and queues of a key, which goes on working for `overlap` only.
+        """Add a successor with the role, tenant and queues of a key. The old key works for another `overlap`.
 
-        `successor` is given the old key, and may raise. Of what it returns, id, hash, hint, name, expiry and networks
-        count. Raises `NotFound`, and `Conflict` for a key that cannot be used any more.
+        `successor` gets the old key, and may raise. Of its result, only id, hash, hint, name, expiry and networks are
+        used. Raises `NotFound`, and `Conflict` for a revoked or expired key.
         """
 
     async def touch_keys(self, key_ids: Sequence[UUID]) -> None:
-        """Note that these keys were used about now. Written at most once a minute for each."""
+        """Record that these keys were used about now. Written at most once a minute for each key."""
 
 
 class Sessions(Protocol):
-    """Browsers that act for a key. Tokens are known here by their hashes alone."""
+    """Browser sessions of API keys. The store knows tokens only by their hashes."""
 
     async def begin_session(self, session: NewSession, lifetime: timedelta, idle: timedelta) -> Session | None:
-        """Begin a session of a key; None when the key cannot be used. It ends after `lifetime`, or before that when it
-        was not used for `idle`. The oldest sessions of the key end where it would have more than `MOST_SESSIONS`."""
+        """Begin a session of a key; None when the key cannot be used. It ends after `lifetime`, or earlier after `idle`
+        without use. If the key would have more than `MOST_SESSIONS`, its oldest sessions end."""
 
     async def session_of(self, hash: bytes) -> Opened | None:
         """The session whose token has this hash, with its key, while both can be used. Two index probes."""
@@ -128,27 +129,26 @@ class Sessions(Protocol):
         """The sessions that have not ended, newest first, below the id `before`."""
 
     async def touch_sessions(self, session_ids: Sequence[UUID], idle: timedelta) -> None:
-        """Note that these sessions were used about now: they last for another `idle`. Written at most once a minute for
-        each. One that has ended stays ended."""
+        """Record that these sessions were used about now: they last for another `idle`. Written at most once a minute
+        for each session. An ended session stays ended."""
 
     async def end_session(self, scope: SessionScope, session_id: UUID) -> Session:
-        """End a session. Raises `NotFound` for one that has ended, or is outside the scope."""
+        """End a session. Raises `NotFound` if it has ended, or is outside the scope."""
 
     async def end_session_of(self, hash: bytes) -> bool:
         """End the session whose token has this hash; returns whether there was one."""
 
     async def add_login_link(self, key_id: UUID, hash: bytes, lasts: timedelta) -> datetime | None:
-        """A token that begins one session of a key, until the moment returned; None when the key cannot be used. The
-        key's oldest links go where it would have more than `MOST_LINKS`."""
+        """Add a token that can begin one session of a key, and return when it expires; None when the key cannot be
+        used. If the key would have more than `MOST_LINKS`, its oldest links are removed."""
 
     async def take_login_link(self, hash: bytes) -> ApiKey | None:
-        """Use a link: the key that it is for, once, while the link lasts and the key can be used."""
+        """Consume a link and return its key; None if the link was used or has expired, or the key cannot be used."""
 
 
 class Audit(Protocol):
     async def record(self, entries: Sequence[AuditEntry]) -> None:
-        """Add to the audit log what is not in it. Nothing can be changed or removed there, by any method or
-        statement."""
+        """Append entries that the audit log does not have yet. No method or statement can change or remove an entry."""
 
     async def audit(self, tenant_id: int | None, before: UUID | None = None, limit: int = 100) -> list[Audited]:
         """The entries of a tenant, or (None) of all and of none, newest first, below the id `before`."""
@@ -158,8 +158,8 @@ class Lists(Protocol):
     async def list_jobs(
         self, tenant_id: int, filter: JobFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[JobItem]:
-        """A page of jobs, newest first by id, from all homes in one snapshot: a job that moves is neither missed nor
-        doubled. The effort for a page is bounded; see `model/lists.py`. Deleted jobs are not shown."""
+        """A page of jobs, newest first by id, from all homes in one snapshot: a job that moves between homes appears
+        exactly once. The cost of a page is bounded; see `model/lists.py`. Deleted jobs are omitted."""
 
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
@@ -175,45 +175,44 @@ class Lists(Protocol):
         """The newest `most` dead letters, grouped by what went wrong."""
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
-        """How a job stands. Raises `NotFound`."""
+        """The status of a job. Raises `NotFound`."""
 
 
 class Figures(Protocol):
-    """Sums and samples, for people who look. Each costs a bounded effort, and says whether it is exact."""
+    """Sums and samples for dashboards. Each has a bounded cost, and says whether it is exact."""
 
     async def recent(self, tenant_id: int, window: timedelta, step: timedelta) -> Recent:
-        """What ended in the window before now, in steps: from the newest end of history, read up to a bound."""
+        """The runs that ended in the window before now, by steps. Reads history from its newest row, up to a bound."""
 
     async def standing(self, tenant_id: int) -> Standing:
-        """How many jobs, running runs and dead letters there are, up to a cap; and what is due and waits."""
+        """How many jobs, running runs and dead letters there are, up to a cap, and how many due runs wait."""
 
     async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
-        """What the tenant's jobs have ahead of them, and the runs that are made already and are due in each of `steps`
-        stretches of time: of all jobs, or of some drawn by lot where there are too many. No other tenant's row has a
-        part in it."""
+        """The schedules of the tenant's jobs, and the existing runs that are due in each of `steps` intervals: of all
+        jobs, or of a random sample if there are too many. Rows of other tenants have no influence on it."""
 
     async def ahead_page(
         self, tenant_id: int, start: datetime, end: datetime, before: UUID | None, most: int
     ) -> AheadPage:
-        """The same of the tenant's newest `most` jobs below the id `before`, and which of them have a run that is made
-        already and is due in this time."""
+        """The same for the tenant's newest `most` jobs below the id `before`, and which of them have an existing run
+        that is due in this interval."""
 
     async def recent_runs(self, tenant_id: int, job_ids: Sequence[UUID], most: int) -> dict[UUID, list[RunEnd]]:
-        """How the last runs of each of these jobs ended, newest first; nothing for a job that is not there."""
+        """How the last runs of each of these jobs ended, newest first; nothing for a job that does not exist."""
 
 
 class Replay(Protocol):
-    """Putting right what went wrong, and removing what is not wanted."""
+    """Retry, replay, discard and delete."""
 
     async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
-        """No further run; waiting ones end CANCELLED, running ones are asked to stop; from now on there is no such
-        job, while its runs stay in history. Raises `NotFound`."""
+        """Delete a job. It makes no further runs, waiting runs end CANCELLED, and running ones are asked to stop. Its
+        runs stay in history. Raises `NotFound`."""
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
-        """Try a run again. One that is RETRYING becomes ready now; one that ended FAILED, CANCELLED or SKIPPED is
-        repeated by a new run, due now, which says so in its options (`replays`), and is a dead letter no more. An
-        occurrence that made no run is repeated with what its job says now. A run is repeated once: asked again, by
-        this or by `replay_dead_letters` before, the answer is the run that repeats it.
+        """Retry a run. A RETRYING run becomes ready now. A run that ended FAILED, CANCELLED or SKIPPED gets a new run,
+        due now, whose options name it (`replays`); its dead letter is removed. An occurrence that made no run is
+        replayed with the job's current options. A run is replayed once: if this method or `replay_dead_letters` has
+        replayed it before, the answer is that replay.
 
         Raises `NotFound`, and `Conflict` for a run in any other state, or of a job that was deleted.
         """
@@ -229,9 +228,9 @@ class Replay(Protocol):
         request: KeyedRequest | None = None,
     ) -> Replayed:
         """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second, from `delay`
-        on: so that many calls together keep to one rate.
+        on, so that several calls together can keep to one rate.
 
-        Each dead letter is repeated once, whoever else asks. Those of deleted jobs are passed over.
+        Each dead letter is replayed once, also by concurrent calls. Dead letters of deleted jobs are skipped.
         """
 
     async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
@@ -239,76 +238,76 @@ class Replay(Protocol):
 
 
 class Answers(Protocol):
-    """Requests with idempotency keys whose answers the service keeps, apart from what they did."""
+    """Requests with idempotency keys whose responses the service stores separately from their effects."""
 
     async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
-        """Take the key for this request; None when it is new, else what the same request was answered before.
+        """Reserve the key for this request; None when it is new, else the stored response to the same request.
 
-        Raises `KeyReused` where the key came with another request, and `KeyInFlight` where the same one has not ended.
+        Raises `KeyReused` if the key was used with another request, and `KeyInFlight` while the first request runs.
         """
 
     async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
-        """Keep the answer of a request that has begun; or (None) forget the request: it did nothing."""
+        """Store the response to a request that has begun; or (None) delete the request, because it had no effect."""
 
 
 class Queues(Protocol):
     async def pause_queue(self, tenant_id: int, queue: str) -> Queue:
-        """Start nothing more from a queue, which need not exist yet; what runs goes on. Again changes nothing."""
+        """Start no more runs of a queue, which need not exist yet. Running runs continue. Idempotent."""
 
     async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
-        """Start again. Again changes nothing."""
+        """Start runs of the queue again. Idempotent."""
 
     async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
-        """Set what a queue may do at most, as a whole; it holds everywhere within a second. What runs goes on."""
+        """Set all limits of a queue. They apply on all nodes within a second. Running runs continue."""
 
     async def queue(self, tenant_id: int, queue: str, cap: int = 10_000) -> Queue:
-        """One queue, paused or not; a queue that nobody has used is empty."""
+        """One queue, paused or not. A queue that was never used is empty."""
 
     async def queues(self, tenant_id: int, cap: int = 10_000) -> list[Queue]:
-        """The queues of a tenant by name, with what waits in them, counted up to `cap` for each lane."""
+        """The queues of a tenant by name, with their waiting runs, counted up to `cap` for each lane."""
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         """The tasks that live workers have for this tenant, by name."""
 
     async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
-        """What tasks say of their jobs, by name, as the worker told that registered last, alive or not; those that say
-        nothing are left out."""
+        """The job defaults of tasks, by name, as the last worker that registered them declared, alive or not. Tasks
+        without defaults are omitted."""
 
 
 class Breakers(Protocol):
-    """What stands before targets that fail, for all nodes together."""
+    """Circuit breakers of targets, shared by all nodes."""
 
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
-        """Count what attempts came to, and let breakers open, probe or recover as the policy says; returns how each of
-        these targets stands then, with what everybody has counted within the window."""
+        """Count the results of attempts, and let breakers open, probe or recover by the policy. Returns the state of
+        each of these targets, with the counts of all nodes within the window."""
 
     async def tend_breakers(self) -> int:
-        """Take breakers on whose time is over: from open to probing, from recovering to closed. Returns how many."""
+        """Move breakers whose time is over: from open to probing, from recovering to closed. Returns how many."""
 
     async def breakers(self, tenant_id: int) -> list[Breaker]:
-        """Those of a tenant that are not closed, or whose target was tried within the window; by target."""
+        """The breakers of a tenant that are not closed, or whose target was tried within the window; by target."""
 
     async def reset_breaker(self, tenant_id: int, target: str) -> Breaker:
-        """Close a breaker at once, and forget what was counted."""
+        """Close a breaker now, and reset its counts."""
 
 
 NOTHING_ANSWERED: Mapping[UUID, int] = MappingProxyType({})
-"""Of no worker it is known which of its claims it had answers to."""
+"""The default of `renew_many`: it is unknown which answers the workers have received."""
 
 
 class TableFigures(NamedTuple):
     name: str
     rows: int
-    """An estimate, or counted up to a cap."""
+    """An estimate, or a count up to a cap."""
     size: int | None = None
-    """Bytes, with indexes; None where the store does not know it of one table."""
+    """Bytes, with indexes; None if the store does not know the size of a single table."""
 
 
 class Survey(NamedTuple):
-    """How much there is of everything."""
+    """The size of the database, and what waits in it."""
 
     waiting: Mapping[Tier, int]
-    """Due runs that wait."""
+    """Due runs that no worker has claimed."""
     dead_letters: int
     tables: tuple[TableFigures, ...]
     size: int
@@ -318,47 +317,47 @@ class Survey(NamedTuple):
 
 
 class ClockSeen(NamedTuple):
-    """The store's clock, and what the nodes have seen of it; None: nothing yet."""
+    """The store's clock, and what the nodes have observed; None: nothing yet."""
 
     now: datetime
     seen_at: datetime | None
-    """What it showed when a node looked last."""
+    """The time at the last observation by a node."""
     stepped_at: datetime | None
-    """What it showed when it was first seen after a step forward, or after no node had looked for long."""
+    """The time at the first observation after a step forward, or after a long gap without observations."""
     trusted_at: datetime | None
     """The time from which the pruner counts ages."""
 
 
 class Clocks(Protocol):
-    """What is known of the store's clock, for the guard against its steps (`engine/clock_guard.py`)."""
+    """Observations of the store's clock, for the guard against clock steps (`engine/clock_guard.py`)."""
 
     async def clock_seen(self) -> ClockSeen:
-        """The clock, and what the nodes have seen of it."""
+        """The clock, and what the nodes have observed."""
 
     async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> None:
-        """Remember what a node saw, and whether the clock had stepped forward before that."""
+        """Store a node's observation, and whether the clock had stepped forward before it."""
 
     async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
-        """Remember from when ages are counted, while the clock shows `seen_at`."""
+        """Store the time from which ages are counted, while the clock shows `seen_at`."""
 
     async def shift_back(self) -> None:
-        """Let what seems to begin after now begin now, and end as much later: leases, claims, handovers, breakers,
-        starts that count for a rate. Such rows were written before the clock was put back."""
+        """Move intervals that begin after now so that they begin now, with the same length: leases, claims, handovers,
+        breakers, starts that count for a rate. Such rows were written before the clock was set back."""
 
 
 class Surveys(Protocol):
     async def survey(self, cap: int = 10_000) -> Survey:
-        """What is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
+        """The contents of the whole database: estimates, or counts up to `cap`, so that the cost does not grow."""
 
     def connections(self) -> tuple[int, int]:
-        """How many connections to the database are in use, and how many there may be."""
+        """The number of database connections in use, and the maximum."""
 
 
 class Payloads(Protocol):
-    """Bytes kept beside jobs that refer to them. What they mean, and whether they are encrypted, is not known here."""
+    """Bytes that jobs refer to. The store does not know their meaning, or whether they are encrypted."""
 
     async def put_payload(self, tenant_id: int, payload_id: UUID, body: bytes) -> None:
-        """Keep bytes under a fresh id. A job whose options refer to it (`pay_…`) keeps it."""
+        """Store bytes under a new id. They stay while a job's options refer to it (`pay_…`)."""
 
     async def payload(self, tenant_id: int, payload_id: UUID) -> bytes:
         """The bytes. Raises `NotFound`."""
@@ -367,26 +366,26 @@ class Payloads(Protocol):
         """Their tenant and the bytes, for a worker that holds a run of a job that refers to them. Raises `NotFound`."""
 
     async def drop_payload(self, tenant_id: int, payload_id: UUID) -> None:
-        """Erase it, whoever refers to it. Raises `NotFound`."""
+        """Erase it, even if jobs refer to it. Raises `NotFound`."""
 
 
 class Secrets(Protocol):
-    """Secrets of tenants, and wrapped keys. What they mean, and that they are encrypted, is not known here."""
+    """Secrets of tenants, and wrapped keys, as opaque bytes: the caller encrypts them."""
 
     async def data_keys(self) -> list[WrappedKey]:
         """The wrapped data keys of the database, newest first."""
 
     async def add_data_key(self, name: str, wrapped_by: str, wrapped: bytes) -> None:
-        """Keep a new data key."""
+        """Store a new data key."""
 
     async def rewrap_data_key(self, name: str, old: bytes, wrapped_by: str, wrapped: bytes) -> None:
-        """Keep a data key as another key wraps it, unless that has happened meanwhile."""
+        """Replace the wrapping of a data key, unless another caller has replaced `old` in the meantime."""
 
     async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
-        """Keep a secret, new or not; returns when it was changed."""
+        """Create or replace a secret; returns the time of the change."""
 
     async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
-        """What may be told of the secrets of a tenant, by name."""
+        """The secrets of a tenant by name, without their values."""
 
     async def tenant_secret(self, tenant_id: int, name: str) -> StoredSecret:
         """A secret. Raises `NotFound`."""
@@ -395,68 +394,70 @@ class Secrets(Protocol):
         """Remove it. Raises `NotFound`."""
 
     async def signing_secrets(self, tenant_id: int) -> list[SigningSecret]:
-        """What a tenant's requests are signed with now, newest first, ten at most."""
+        """The secrets that sign a tenant's requests now, newest first, ten at most."""
 
     async def add_signing_secret(
         self, tenant_id: int, secret_id: UUID, value: bytes, overlap: timedelta | None
     ) -> SigningSecret:
-        """Add one, and let the others sign for `overlap` only; with None, add it only where there is none. Returns the
-        newest."""
+        """Add a signing secret. The others sign for another `overlap`; with None, add it only if the tenant has none.
+        Returns the newest."""
 
 
 class Events(Protocol):
-    """What changes, for those who watch. Written only while somebody does, so that others do not pay for it."""
+    """The event log. Stores write to it only while a listener exists, so that it costs nothing otherwise."""
 
     async def keep_listening(self, period: timedelta) -> EventMark:
-        """Have events written for at least `period` from now on; returns the place after which new ones come."""
+        """Write events for at least `period` from now. Returns the position after which new ones appear."""
 
     async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
-        """Add an event that comes from no change of a row."""
+        """Append an event that no change of a row causes."""
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
-        """The events after a place, in order. None that commits later will stand before one that was read, and none
-        waits for a transaction other than its own."""
+        """The events after a position, in order. An event that commits later never comes before one that was read, and
+        no event waits for another transaction."""
 
 
 class Notifications(Protocol):
     """What tenants want to be told, how far they have been told, and the figures that they have watched."""
 
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
-        """Set what is told under a name. Everything that commits after this is told, whoever is up to see it."""
+        """Create or replace a subscription. Everything that commits after this call is notified, even if no node is
+        running at that time."""
 
     async def subscriptions(self, tenant_id: int | None = None) -> list[tuple[int, Subscription]]:
-        """What a tenant, or (None) everybody, wants to be told, each with its tenant."""
+        """The subscriptions of a tenant, or (None) of all tenants, each with its tenant."""
 
     async def delete_subscription(self, tenant_id: int, name: str) -> None:
-        """Tell it no more. Raises `NotFound`."""
+        """Remove a subscription. Raises `NotFound`."""
 
     async def take_notifying(self, holder: UUID, period: timedelta) -> EventMark | None:
-        """The place up to which everything was told. None while nobody wants to know, or another node is at it."""
+        """Become the notifier for `period`: the position up to which all notifications were sent. None without
+        subscriptions, or while another node is the notifier."""
 
     async def notified(self, until: EventMark) -> None:
-        """Everything up to this place was told. It never moves back."""
+        """Record that everything up to this position was sent. The position never moves back."""
 
     async def news_of_runs(
         self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
     ) -> list[RunNews]:
-        """What notifications say of these runs: of the attempt that started, or ended, at a moment, whatever has become
-        of the run since; without a moment, of how they stand. Those that are nowhere any more are left out."""
+        """What notifications say about these runs: about the attempt that started, or ended, at a moment, whatever
+        happened to the run since; without a moment, about their state now. Runs that were pruned are omitted."""
 
     async def slow_runs(self) -> list[tuple[int, UUID]]:
-        """The running runs, each with its tenant, that take longer than their job's `warn_after`."""
+        """The runs, each with its tenant, that have been running for longer than their job's `warn_after`."""
 
     async def count_dead_letters(self, tenant_id: int, queue: str | None, cap: int) -> int:
         """How many dead letters there are, counted up to `cap`."""
 
     async def count_ready(self, tenant_id: int, queue: str | None, cap: int, *, without: str) -> int:
-        """How many runs of a tenant, or of one of its queues, wait though they could start now: up to a cap in each
-        lane, and none of the queue `without`."""
+        """How many ready runs of a tenant, or of one of its queues, wait for a worker: up to a cap in each lane, and
+        none of the queue `without`."""
 
     async def held_slots(self) -> dict[UUID, int]:
-        """How many runs each worker holds; one that holds none is left out."""
+        """How many runs each worker holds. Workers without runs are omitted."""
 
     async def put_alert(self, tenant_id: int, rule: AlertRule) -> Alert:
-        """Set a rule under its name. An alert that is open stays open until its new rule closes it."""
+        """Create or replace a rule by its name. An open alert stays open until its new rule closes it."""
 
     async def alerts(self, tenant_id: int, name: str | None = None) -> list[Alert]:
         """The alerts of a tenant, or one of them, by name."""
@@ -465,7 +466,8 @@ class Notifications(Protocol):
         """Remove a rule. Raises `NotFound`."""
 
     async def take_alerts(self, every: timedelta, limit: int = 100) -> list[Alert]:
-        """Alerts of any tenants that were not looked at for so long; they are nobody else's turn until then."""
+        """Reserve alerts, of any tenant, that were not checked for `every`: no other node gets them within that
+        time."""
 
     async def keep_alert(self, alert: Alert, seen: int) -> bool:
-        """How an alert stands now; false if its version is not `seen` any more, or its rule another one."""
+        """Store the state of an alert; false if its version is not `seen` any more, or its rule has changed."""

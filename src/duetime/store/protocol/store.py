@@ -1,9 +1,9 @@
-"""What a store promises. The words here are the contract; one suite of tests holds every store to it.
+"""What a store guarantees. These docstrings are the contract; one test suite checks it for every store.
 
-A row lives in exactly one home (jobs, runs, history) and moves in one transaction. Times in answers are the store's
-own: its clock decides what is due and which lease is over. Every method either takes effect as a whole or not at all,
-and raises `StoreUnavailable` when the database cannot be reached or asks to be tried again, `StoreRejected` when it
-refuses the rows themselves. All methods may be called by any number of processes at the same time.
+A row lives in exactly one home (jobs, runs, history) and moves in one transaction. Times in answers come from the
+store's clock, which decides what is due and which lease is over. Every method is atomic. It raises `StoreUnavailable`
+when the database cannot be reached or the call can be retried, and `StoreRejected` when the database refuses the rows
+themselves. Any number of processes may call all methods concurrently.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,29 +52,29 @@ from duetime.store.rules.limit_scopes import Rules
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """Which completions were not accepted: those runs belong to another worker by now, or are over."""
+    """The completions that were not accepted: another worker holds those runs now, or they have ended."""
 
     refused: frozenset[UUID] = frozenset()
     over: frozenset[UUID] = frozenset()
-    """Those of the refused that are known to be over."""
+    """The refused runs that are known to have ended."""
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What a scan did."""
+    """The result of a scan."""
 
     fired: int
     set_aside: tuple[SetAside, ...]
     seen: int
     """How many cursors were in view, up to the limit."""
     next_in: timedelta | None
-    """How long until the next cursor comes into view; None when there is none, or when as many were seen as there may
-    be: more may be in view."""
+    """The time until the next cursor comes into view; None when there is none, or when the limit was reached and more
+    cursors may be in view."""
     passed_by: tuple[PassedBy, ...] = ()
-    """Jobs that the plan left to other nodes: nothing of them was changed."""
+    """Jobs that the plan left unchanged for other nodes."""
     held_back: int = 0
-    """How many cursors went to the backlogs of their tenants, which may not fire them yet."""
+    """How many cursors went to their tenant's backlog, because the tenant's fire rate is used up."""
     kept_waiting: bool = False
-    """Whether others waited meanwhile for the one writer of an embedded file."""
+    """Whether other callers waited for the one writer of an embedded file in the meantime."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -87,14 +87,14 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Hint(Enum):
-    """Why somebody might want to look: hints are coalesced, may be missed, and are never needed to be correct."""
+    """Why a listener should look now. Hints are coalesced and may be lost; correctness never depends on them."""
 
     READY = "ready"
     """Runs may have become ready, or will soon."""
     CANCEL = "cancel"
-    """Somebody asked a running run to stop."""
+    """The cancellation of a running run was requested."""
     ENDED = "ended"
-    """A run has ended that somebody waits for."""
+    """A run has ended that a job or a graph depends on."""
 
 
 PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Decided]]
@@ -104,18 +104,18 @@ class Lifecycle(Protocol):
     """Opening, closing, and the schema."""
 
     embedded: bool
-    """Whether the database lives in this process: then one store serves every event loop and thread of it."""
+    """Whether the database lives in this process: then one store serves all its event loops and threads."""
 
     async def open(self) -> None:
-        """Connect. Raises `StoreUnavailable` when the database cannot be reached; does not look at the schema."""
+        """Connect. Raises `StoreUnavailable` when the database cannot be reached; does not check the schema."""
 
     async def close(self) -> None:
-        """Let go of everything. Safe to call twice, and on a store that was never opened."""
+        """Release all resources. Safe to call twice, and on a store that was never opened."""
 
     async def migrate(self) -> list[int]:
-        """Bring the schema to this code's version; returns the versions applied. Two at once are safe.
+        """Bring the schema to this code's version; returns the versions applied. Concurrent calls are safe.
 
-        Where somebody reads or writes what has to change, it waits in turns for up to a minute, and says for whom.
+        If other transactions hold a table that must change, it tries for up to a minute, and names the holders.
         """
 
     async def check_schema(self) -> int:
@@ -125,20 +125,19 @@ class Lifecycle(Protocol):
         """The store's clock."""
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
-        """Be told, on this store's event loop, when it may be worth to look; returns how to stop listening."""
+        """Call `callback` on this store's event loop with each hint. Returns a function that stops it."""
 
 
 class Intake(Protocol):
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         """Store all of these jobs, or none; answers in their order.
 
-        A job due within the look-ahead goes straight to its run. An idempotency key that was used before with the
-        same fingerprint (that of the request, where it has one) answers the first job again; with another one raises
-        `KeyReused`. A key of either kind that another transaction holds uncommitted raises `KeyInFlight` without
-        waiting; its `field` says which kind. `key` names one live job of the tenant: the same fingerprint changes
-        nothing, another one edits the job as `edit_job` does (same id, next version); a one-off whose run exists is
-        replaced in place, unless it has started, which raises `JobBusy`. A calendar that does not exist raises
-        `InvalidInput`.
+        A job due within the look-ahead is stored as its run. An idempotency key that was used before with the same
+        fingerprint (of the request, if it has one) returns the first job; with another fingerprint it raises
+        `KeyReused`. A key of either kind in an uncommitted transaction raises `KeyInFlight` without waiting; `field`
+        says which kind. `key` names one live job of the tenant: the same fingerprint changes nothing, another one
+        edits the job as `edit_job` does (same id, next version). A one-off whose run exists is replaced in place,
+        unless the run has started, which raises `JobBusy`. A calendar that does not exist raises `InvalidInput`.
         """
 
     async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
@@ -150,58 +149,57 @@ class Firing(Protocol):
     async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         """Fire up to `limit` cursors in view, as `plan` decides, in one transaction.
 
-        No occurrence is fired twice, whoever else is firing. A cursor that another node holds is passed over, and so
-        is a job whose live run would be replaced while another transaction holds that run.
+        No occurrence is fired twice, also by concurrent nodes. Cursors that another node has locked are skipped, and
+        so are jobs whose live run would be replaced while another transaction holds that run.
 
-        A job that the plan sets aside is paused where its cursor stands: resuming it applies the misfire policy to
-        everything from there on, as after any pause. One that the plan passes by stays as it is. The jobs in `without`
-        are not looked at, and hide none behind them.
+        A job that the plan sets aside is paused at its cursor: when it is resumed, the misfire policy applies to
+        everything from there on, as after any pause. A job that the plan passes by stays unchanged. The jobs in
+        `without` are skipped, and do not count towards the limit.
         """
 
     async def unblock(self, limit: int) -> int:
-        """Let runs start that waited for other runs of their job, now that those are over; returns how many.
+        """Make runs ready that waited for other runs of their job, once those have ended; returns how many.
 
-        Also those that wait for a key with room, though nobody has asked for it for seconds: nothing waits for ever.
+        Also runs that wait for a free slot of a key, if no call has freed them for seconds: no run waits forever.
         """
 
 
 class Claims(Ready, Protocol):
     async def lanes(self) -> list[Lane]:
-        """The lanes that are awake, in order of id: all that have runs, and those that had some a moment ago."""
+        """The lanes that are awake, in order of id: all lanes with runs, and lanes that had runs a moment ago."""
 
     async def lane_changes(self, after: LaneTurn) -> LaneChanges:
-        """What woke and fell asleep after a turn; after `NO_TURN`, or one that was too long ago, all that is awake.
-
-        Raises `StoreRewound` when the database went back behind that turn.
+        """The lanes that woke or fell asleep after a turn; after `NO_TURN`, or a turn that is no longer kept, all awake
+        lanes. Raises `StoreRewound` when the database was reset to a state before that turn.
         """
 
     async def tidy_lanes(self) -> int:
-        """Let lanes without runs fall asleep: a few calls after the last run, seconds apart; how many did now.
+        """Let lanes without runs fall asleep, some calls and seconds after their last run; returns how many.
 
-        No run is ever stored in a lane that is asleep: it is woken before. An id is never used for another lane.
+        A lane is woken before a run is stored in it. Ids are never reused.
         """
 
     async def paused_lanes(self) -> frozenset[int]:
-        """The lanes that nobody may claim from now: of paused queues, and of suspended tenants.
+        """The lanes of paused queues and suspended tenants, which no worker may claim from.
 
-        Whoever claims asks at least once a second.
+        Claimers call this at least once a second.
         """
 
     async def rules(self) -> Rules:
-        """The weights of tenants, and the limits that are set. Whoever claims asks at least once a second."""
+        """The weights of tenants, and the limits that are set. Claimers call this at least once a second."""
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
-        """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are left out."""
+        """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are omitted."""
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         """Lease up to `take` ready runs of each (lane, take), earliest `ready_at` first, then by id.
 
-        No run is leased twice at once. A worker's claim numbers count up from 1: `renew(answered=0)` says that it has
-        had no answer. Asking again with the same `claim_no` returns the same runs, if they were claimed. A worker
-        whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
+        No run is leased twice at once. A worker's claim numbers count up from 1; `renew(answered=0)` reports that it
+        has received no answer. A repeated `claim_no` returns the same runs, if they were claimed. A worker whose lease
+        is over gets nothing, and a worker that is bound to a tenant gets only runs of that tenant.
 
-        No limit is exceeded, whoever else claims: of a tenant, a queue or a key. A run whose key is full leaves its
-        lane until a slot of the key is free, one whose rate is used up waits for its moment.
+        No limit of a tenant, queue or key is exceeded, also by concurrent claims. A run whose key has no free slot
+        leaves its lane until there is one; a run whose rate is used up waits until the rate allows it.
         """
 
     async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
@@ -213,25 +211,26 @@ class Claims(Ready, Protocol):
         """
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
-        """Make what was claimed under these numbers wait again as if it had not been claimed; returns how many runs.
+        """Undo the claims with these numbers; returns how many runs wait again.
 
-        For a worker that leaves without knowing what it has claimed: a claim under one of these numbers that is still
-        on its way takes nothing.
+        For a worker that leaves without knowing what it has claimed: a claim with one of these numbers that arrives
+        later gets nothing.
         """
 
 
 class Leases(Protocol):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
-        """Begin a worker's lease; returns its end. What it tells of its tasks is kept when it is gone."""
+        """Begin a worker's lease; returns its end. The defaults of its tasks are kept after the worker is gone."""
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
         """Extend the lease, from now. Raises `LeaseLost` when the worker was reaped, has left or is unknown.
 
-        A lease that is over, but that nobody has reaped, is extended like any other: a clock that steps forward takes
-        nothing from workers that live. What the worker holds has its whole timeout from then on, as `reap` sees it.
+        A lease that is over, but was not reaped, is extended like any other: a forward clock step takes nothing from
+        live workers. For `reap`, the timeouts of the worker's runs start anew then.
 
-        Claims older than a lease that the worker does not list are freed, nothing spent: it does not hold them. Of
-        claims up to `answered` it had the answers, so their runs may have begun: the reaper judges those as lost.
+        Claims that are older than a lease and that the worker does not list are freed without spending an attempt: it
+        does not hold them. It has received the answers to claims up to `answered`, so their runs may have started: the
+        reaper treats those as lost.
         """
 
     async def renew_many(
@@ -243,21 +242,21 @@ class Leases(Protocol):
         """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
-        """Runs held by this worker that somebody asked to stop."""
+        """The runs of this worker whose cancellation was requested."""
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
 
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
-        """The runs that the store has under these claims of the worker, other than these: the worker has reported
-        them, or the store has lost what it reported."""
+        """The runs of these claims, other than `run_ids`: the worker has reported them, or the store has lost its
+        report."""
 
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
-        """The worker does not hold these runs, though it names their claims: the reaper judges them as lost. Returns
-        how many it had, as far as the store knew."""
+        """Record that the worker does not hold these runs, though it lists their claims: the reaper treats them as
+        lost. Returns how many of them the store had assigned to it."""
 
     async def leave(self, worker_id: UUID) -> None:
-        """End a worker's lease; what it still holds becomes free for the reaper."""
+        """End a worker's lease. The reaper frees the runs that it still holds."""
 
     async def worker(self, worker_id: UUID) -> Worker:
         """A worker that has not left. Raises `NotFound`."""
@@ -273,13 +272,13 @@ class Completions(Protocol):
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
-        """Apply what a worker reports; each is accepted only while run, fence and worker match.
+        """Apply a worker's completions. Each is accepted only while run, fence and worker match.
 
-        An end moves the run to history (and a FAILED one to the dead letters too); a retry or release makes it wait
-        again, its `ready_at` stamped anew, with a row in history for the attempt (none for a release without an
-        attempt state of its own). One that is handed over stays RUNNING: it leaves its claim, keeps its fence, and
-        has a deadline of its own (`finish`). A run that somebody asked to cancel ends CANCELLED instead of going on.
-        `closed_claims` are the claim numbers of which nothing is left.
+        An end moves the run to history, and a FAILED run also to the dead letters. A retry or release makes the run
+        wait again with a new `ready_at`, and adds a row to history for the attempt (not for a release without an
+        attempt state). A run that is handed over stays RUNNING: it leaves its claim, keeps its fence, and has its own
+        deadline (`finish`). A run whose cancellation was requested ends CANCELLED instead of continuing.
+        `closed_claims` are the claim numbers that have no runs left.
         """
 
     async def complete_many(
@@ -293,23 +292,23 @@ class Completions(Protocol):
         its worker, whose own word comes too late then. False when it is over."""
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
-        """Make (run, fence) pairs wait again as if they had not been claimed; returns how many."""
+        """Undo the claims of these (run, fence) pairs; returns how many runs wait again."""
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
-        """Those of these runs that an open transaction holds, such as one that a task completes its run in: what is
-        written to them would wait for its end."""
+        """The runs among these that an open transaction holds, such as one in which a task completes its run: a write
+        to them would wait for its end."""
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        """Remember progress and checkpoints of running attempts, fenced like completions."""
+        """Store progress and checkpoints of running attempts, fenced like completions."""
 
 
 class Reaping(Protocol):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
-        """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`;
-        and those that were handed over and are past their deadline, or shall be cancelled.
+        """Free the runs of workers whose lease is over or whose row is gone, runs past their timeout by `overdue`, and
+        runs that were handed over and are past their deadline or to be cancelled.
 
-        How long a run has had is counted from its start, or from when its worker's lease was renewed after it was over.
-        What was written before the clock was put back is brought to the present first (`shift_back`).
+        A run's time counts from its start, or from the moment when its worker renewed a lease that was over. Times
+        that were written before the clock was set back are corrected first (`shift_back`).
 
         Waiting runs that have expired before their first start are judged too, within a pass of the walk over all runs
         (`store/rules/strays.py`). They do not count in the result.
@@ -317,45 +316,45 @@ class Reaping(Protocol):
         A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
         that.
 
-        `judge` decides what follows for each. A run in the middle of its completion is left alone. Returns how many
-        runs were judged.
+        `judge` decides the completion of each run. A run that is being completed is skipped. Returns how many runs
+        were judged.
         """
 
 
 class Control(Protocol):
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
-        """No further run; runs that wait end CANCELLED, running ones are asked to stop. Raises `NotFound`."""
+        """Make no further runs. Waiting runs end CANCELLED, running ones are asked to stop. Raises `NotFound`."""
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         """End a waiting run as CANCELLED, or ask a running one to stop. Raises `NotFound`."""
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        """Fire no more until it is resumed. Every run that no worker has held is withdrawn, and owed again, except for
-        those that were asked for (a trigger, a backfill). Of a job that runs after another, they are skipped instead.
+        """Stop firing until the job is resumed. Runs that no worker has held are withdrawn, and owed again, except for
+        requested ones (a trigger, a backfill). For a job that runs after another, they are skipped instead.
 
-        Raises `Conflict` for a job that has ended, or whose only run exists already.
+        Raises `Conflict` for a job that has ended, or a one-off whose run exists.
         """
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
-        """Go on from where the cursor was held: what was withdrawn, and what was missed meanwhile, is for the misfire
-        policy to decide. No occurrence is lost, and none that has a run is fired again, even if the clock was put back.
+        """Continue at the cursor where the job was paused. The misfire policy decides about withdrawn and missed
+        occurrences. No occurrence is lost, and none that has a run is fired again, even if the clock was set back.
         """
 
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
-        """Change a job that has a future; its version is raised, unless nothing changes.
+        """Change a job that has not ended. Its version increases, unless nothing changes.
 
-        Another schedule starts from now: waiting runs of the old one are withdrawn, and nothing is owed for the past
-        of the new one. Any other change leaves the rhythm, and is taken on by runs that no worker has held and nobody
-        asked for; a job that becomes one to decide when it is due takes back a run that was made ahead. State and
-        counts stay. Raises `StaleVersion` when `version` is not the current one, `Conflict` as pausing does.
+        A new schedule starts from now: waiting runs of the old one are withdrawn, and nothing is owed for the past of
+        the new one. Any other change keeps the schedule, and also applies to runs that no worker has held, except for
+        requested ones. A run that was made ahead is withdrawn if the changed job must be decided when it is due. State
+        and counts stay. Raises `StaleVersion` when `version` is not the current one, and `Conflict` as pausing does.
         """
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
-        """Make an extra run now, without touching the rhythm. The same nonce at the same moment makes the same run.
+        """Make an extra run now; the schedule stays unchanged. The same nonce at the same moment makes the same run.
 
-        With a `request`, here and below, its key is kept in the same transaction: the same request again has no effect
-        and gets the first answer, another one under the key raises `KeyReused`, and one whose twin has not committed
-        raises `KeyInFlight` without waiting.
+        With a `request`, here and below, its key is stored in the same transaction: the same request again has no
+        effect and gets the first answer, another request with this key raises `KeyReused`, and a request whose
+        duplicate has not committed raises `KeyInFlight` without waiting.
         """
 
     async def backfill_job(
@@ -367,58 +366,58 @@ class Control(Protocol):
         rate: float,
         request: KeyedRequest | None = None,
     ) -> int:
-        """Make a run for each of these moments that is not ahead of now, ready one after the other at `rate` a second;
-        returns how many."""
+        """Make a run for each of these moments that is not in the future. They become ready one after the other at
+        `rate` a second. Returns how many."""
 
 
 class Calendars(Protocol):
-    """Days with a name, for a tenant's jobs to leave out."""
+    """Named sets of days that a tenant's jobs can exclude."""
 
     async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar:
-        """Set the dates of a calendar, new or not. When it returns, the cursors of all jobs that use it are computed
-        anew: a run made ahead for a day that is left out now is withdrawn, and nothing is owed for the past."""
+        """Create or replace a calendar. When it returns, the cursors of all jobs that use it are recomputed: a run made
+        ahead for a day that is now excluded is withdrawn, and nothing is owed for the past."""
 
     async def calendar(self, tenant_id: int, name: str) -> Calendar:
-        """One calendar. Raises `NotFound`, for another tenant's calendar too."""
+        """One calendar. Raises `NotFound`, also for another tenant's calendar."""
 
     async def calendars(self, tenant_id: int) -> list[Calendar]:
         """All calendars of a tenant, by name."""
 
     async def delete_calendar(self, tenant_id: int, name: str) -> None:
-        """Remove a calendar. Raises `CalendarInUse` while a job that is not over uses it, and `NotFound`."""
+        """Remove a calendar. Raises `CalendarInUse` while a job that has not ended uses it, and `NotFound`."""
 
 
 class Recompute(Protocol):
     """Cursors whose rules have changed. Safe on every node at once."""
 
     async def recompute_calendars(self, limit: int) -> int:
-        """Compute the cursors of up to `limit` jobs that an earlier version of a calendar stands behind: those that
-        `set_calendar` left when it was interrupted. Returns how many; 0 when none is left but those that this node
-        cannot read and another one may."""
+        """Recompute up to `limit` cursors that were computed with an earlier version of a calendar: those that an
+        interrupted `set_calendar` left. Returns how many; 0 when none is left, except for jobs that this node cannot
+        read and another one may."""
 
     async def report_zones(self, version: str, *, starting: bool) -> bool:
-        """A node that goes by this version of the time zone database is alive, or is starting; says whether it has to
-        check the cursors with `recompute_zones`: when it starts and another version stands behind some of them, or
-        when the last node with another version has been silent for two minutes. Nodes report every half minute."""
+        """Report that a node with this version of the time zone database is alive, or is starting. Returns whether it
+        must call `recompute_zones`: when it starts and some cursors were computed with another version, or when the
+        last node with another version has been silent for two minutes. Nodes report every half minute."""
 
     async def recompute_zones(self, version: str, limit: int) -> int:
-        """Compute the cursors of the next `limit` recurring jobs anew, if the store's cursors were computed with
-        another time zone database than this version. Returns how many were looked at; 0 when all have been, or when a
-        live node checks them by another version."""
+        """Recompute the cursors of the next `limit` recurring jobs, if the store's cursors were computed with another
+        version of the time zone database. Returns how many were checked; 0 when all have been, or while a live node
+        checks them with another version."""
 
 
 class Reads(Protocol):
     async def job(self, tenant_id: int, job_id: UUID) -> Job:
-        """A job, wherever it lives. Raises `NotFound`, for another tenant's job too."""
+        """A job from any home. Raises `NotFound`, also for another tenant's job."""
 
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
-        """A run with its attempts, wherever it lives. Raises `NotFound`, for another tenant's run too."""
+        """A run with its attempts from any home. Raises `NotFound`, also for another tenant's run."""
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
 
     async def counts(self) -> Counts:
-        """How many rows each home holds (exact, so not for the hot path)."""
+        """How many rows each home has. Exact, and therefore not for the hot path."""
 
 
 class Pruning(Protocol):
@@ -431,29 +430,29 @@ class Pruning(Protocol):
         idempotency_retention: timedelta = timedelta(days=1),
         now: datetime | None = None,
     ) -> int:
-        """Remove what is older than its retention, in small steps; returns rows or partitions removed this time.
+        """Remove rows that are older than their retention, in small steps; returns how many rows or partitions.
 
-        Ages count back from `now`; None: from the store's clock, which may be wrong (`engine/clock_guard.py`).
+        Ages count from `now`; None: from the store's clock, which may be wrong (`engine/clock_guard.py`).
 
-        A key goes when its job is over and the key is older than `idempotency_retention`: until then an idempotency key
-        answers its first request again. (A `key` names its job only while that lives, however long its row stays.)
-        Also keeps room for history ahead of time where the store needs it made.
+        A key is removed when its job has ended and the key is older than `idempotency_retention`: until then an
+        idempotency key returns the first answer. (A `key` names its job only while the job lives, however long its row
+        stays.) Also creates partitions of history in advance if the store needs them.
         """
 
 
 class CallerTransactions(Protocol):
-    """What is done inside a transaction that the caller holds open, on the caller's own connection."""
+    """Calls inside a transaction of the caller, on the caller's own connection."""
 
     async def submit_within(self, connection: object, tenant_id: int, job: NewJob) -> UUID:
         """Store a one-off job that commits or rolls back with the caller's transaction; returns its id.
 
-        Raises `InvalidInput` when the connection is not one to this kind of store.
+        Raises `InvalidInput` if the store does not support this kind of connection.
         """
 
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
     ) -> None:
-        """End a run as SUCCEEDED in the caller's transaction, fenced. Raises `LeaseLost` when it is not accepted."""
+        """End a run as SUCCEEDED in the caller's transaction, fenced. Raises `LeaseLost` when it is refused."""
 
 
 @dataclass(eq=False, repr=False)

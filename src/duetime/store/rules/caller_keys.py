@@ -20,7 +20,7 @@ from duetime.store.rules.placement import Placed
 from duetime.store.shared.job_rows import Fields, planned_for
 
 IDEMPOTENCY, KEY, REPEAT = "i", "k", "r"
-"""Kinds of keys; that of a repeat is the id of a run that is over, and leads to the run that repeats it."""
+"""Kinds of keys. The key of a repeat is the id of an ended run, and leads to its replay."""
 NO_JOB = UUID(int=0)
 """What keys lead to that are not kept for as long as a job lives."""
 MOST_IN_A_WAVE = 1000
@@ -45,19 +45,19 @@ class Known(NamedTuple):
 class LiveRun(NamedTuple):
     id: UUID
     unclaimed: bool
-    """No worker has ever held it: it can be taken back without a trace."""
+    """No worker has ever held it, so it can be withdrawn."""
     due_at: datetime
 
 
 class Standing(NamedTuple):
-    """How the job behind a key stands: its row in its first home, if it has one, and its live runs."""
+    """The job behind a key: its row in the table `jobs`, if it has one, and its live runs."""
 
     row: Fields | None
     runs: Sequence[LiveRun]
 
 
 class Editable(NamedTuple):
-    """The job behind a key has a future: the request is an edit of it."""
+    """The job behind a key has not ended: the request is an edit of it."""
 
     job_id: UUID
     standing: Standing
@@ -73,13 +73,13 @@ class KeyRow(NamedTuple):
 
 
 def is_plain(job: NewJob) -> bool:
-    """For now, without keys and parents: the short road."""
+    """Due now, without keys and parents: the fast path."""
     return job.schedule is NOW and job.key is None and job.idempotency_key is None and job.depends_on is None
 
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
-    """A batch, cut so that no key or id stands twice in a part: the parts act as requests one after the other. None is
-    so large that to make it ready for the database keeps the event loop busy for long."""
+    """Split a batch so that no part has a key or id twice: the parts act as consecutive requests. No part is so large
+    that encoding it blocks the event loop for long."""
     if not any(job.key or job.idempotency_key for job in jobs) and len({job.id for job in jobs}) == len(jobs):
         return [list(jobs[start : start + MOST_IN_A_WAVE]) for start in range(0, len(jobs), MOST_IN_A_WAVE)]
     parts: list[list[NewJob]] = [[]]
@@ -95,7 +95,7 @@ def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
 
 
 def keys_of(jobs: Iterable[NewJob]) -> list[tuple[str, str]]:
-    """All keys of these jobs, in the one order in which everybody takes them."""
+    """All keys of these jobs, in the order in which all code locks them."""
     return sorted({key for job in jobs for key in _keys(job)})
 
 
@@ -103,7 +103,7 @@ def answer_again(job: NewJob, known: Known) -> Submitted:
     """The answer to a request whose idempotency key was used before."""
     if known.fingerprint != _bound_to(job):
         raise KeyReused(
-            f"the idempotency key {job.idempotency_key!r} came with another request before",
+            f"the idempotency key {job.idempotency_key!r} was used for another request",
             field="idempotency_key",
             remedy="use a new key for a new request",
         )
@@ -118,7 +118,7 @@ def decode_answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | Non
 def _answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | None) -> bytes:
     if fingerprint != request.fingerprint or answer is None:
         raise KeyReused(
-            f"the idempotency key {request.key!r} came with another request before",
+            f"the idempotency key {request.key!r} was used for another request",
             field="idempotency_key",
             remedy="use a new key for a new request",
         )
@@ -127,12 +127,12 @@ def _answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | None) -> 
 
 
 def answer_of(request: KeyedRequest, fingerprint: bytes, answer: bytes | None) -> bytes:
-    """What a request was answered whose key was taken before."""
+    """The stored response to a request whose key was used before."""
     if fingerprint == request.fingerprint and answer is None:
         raise KeyInFlight(
             f"the request with the key {request.key!r} has not ended, or its server died before it could answer",
             field="idempotency_key",
-            remedy="ask again in a moment; if that does not help, see what it did, and use a new key",
+            remedy="retry in a moment; if that does not help, check its effects, and use a new key",
         )
     return _answer(request, fingerprint, answer)
 
@@ -141,7 +141,7 @@ def answer_known_graph(graph: NewGraph, known: UUID, fingerprint: bytes) -> UUID
     """The graph that an idempotency key led to before."""
     if fingerprint != graph.fingerprint:
         raise KeyReused(
-            f"the idempotency key {graph.idempotency_key!r} came with another request before",
+            f"the idempotency key {graph.idempotency_key!r} was used for another request",
             field="idempotency_key",
             remedy="use a new key for a new request",
         )
@@ -151,8 +151,8 @@ def answer_known_graph(graph: NewGraph, known: UUID, fingerprint: bytes) -> UUID
 def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | Editable | None:
     """What a request with the `key` of an earlier job does.
 
-    An answer when nothing changes; a place when the earlier job's waiting run shall be withdrawn for it; None when the
-    earlier one is over.
+    An answer when nothing changes; a place when it replaces the earlier job, whose waiting run is withdrawn; None when
+    the earlier one is over.
     """
     row, runs = standing
     if (row is None and not runs) or (row is not None and row["state"] >= JobState.ENDED):
@@ -164,7 +164,7 @@ def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | 
     if row is not None:
         if job.depends_on is not None:
             raise InvalidInput(
-                f"the job with the key {job.key!r} is stored already, and an edit cannot make it wait for others",
+                f"the job with the key {job.key!r} exists, and an edit cannot add depends_on",
                 field="depends_on",
                 remedy="cancel it first, or use another key",
             )
@@ -184,7 +184,7 @@ def key_rows(
     answers: Mapping[UUID, Submitted],
     placed: Iterable[UUID],
 ) -> list[KeyRow]:
-    """What to remember: every idempotency key that is new, and each `key` of a job that was placed or edited."""
+    """The keys to store: every new idempotency key, and the `key` of each job that was placed or edited."""
     stored = set(placed)
     rows = []
     for job in jobs:
@@ -198,7 +198,7 @@ def key_rows(
 
 
 def _bound_to(job: NewJob) -> bytes:
-    """What its idempotency key came with."""
+    """The fingerprint of the request."""
     return job.fingerprint if job.request_fingerprint is None else job.request_fingerprint
 
 

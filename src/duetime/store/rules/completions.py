@@ -1,4 +1,4 @@
-"""What a completion does to its run, decided the same way by every store."""
+"""What a completion does to its run: the same for every store."""
 
 import msgspec
 
@@ -10,18 +10,18 @@ from duetime.model.run import Event, RunState, after
 _CANCELLED = Verdict(Event.CANCEL)
 
 LOGGED_ATTEMPTS = 100
-"""How many attempts of a run that go on to another one keep their logs: a run may be snoozed any number of times."""
+"""How many attempts that were retried keep their logs: a run can snooze any number of times."""
 CANCELLED_BY_REQUEST = "cancelled on request"
 REPLACED = "replaced by a later occurrence"
 
 
 def is_plain(item: Completion) -> bool:
-    """Succeeded without a word: the short road."""
+    """Succeeded without result and logs: the fast path."""
     return item.verdict.event is Event.SUCCEED and item.result is None and item.logs is None
 
 
 def waits_again(item: Completion) -> bool:
-    """Whether the run is tried again, which the table of transitions must allow."""
+    """Whether the run is retried, which the transition table must allow."""
     if item.verdict.delay is None or is_handed_over(item):
         return False
     after(RunState.RUNNING, item.verdict.event)
@@ -29,12 +29,12 @@ def waits_again(item: Completion) -> bool:
 
 
 def logs_before_last(item: Completion) -> bytes | None:
-    """What history keeps of the logs of an attempt after which the run is tried again."""
+    """The logs that history keeps for an attempt that is retried."""
     return item.logs if item.fence <= LOGGED_ATTEMPTS else None
 
 
 def is_handed_over(item: Completion) -> bool:
-    """Whether the run goes on without its worker."""
+    """Whether the run continues without its worker."""
     return item.verdict.event is Event.HAND_OVER
 
 
@@ -46,7 +46,7 @@ def end_state(item: Completion) -> RunState:
 
 
 def as_cancelled(item: Completion) -> Completion:
-    """The same attempt of a run that somebody asked to cancel: it ends, instead of being tried again."""
+    """The same attempt of a run whose cancellation was requested: the run ends instead of being retried."""
     return msgspec.structs.replace(
         item,
         verdict=_CANCELLED,

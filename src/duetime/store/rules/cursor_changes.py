@@ -1,4 +1,4 @@
-"""Cursors whose rules have changed: what becomes of each, decided the same way by every store."""
+"""Recomputing cursors whose rules have changed: the same for every store."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from duetime.store.rules.job_control import HELD, in_view_at
 from duetime.store.shared.job_rows import Fields
 
 ZONES = "zones"
-"""Where the version of the time zone database is kept that cursors were computed with."""
+"""The key of the stored version of the time zone database that cursors were computed with."""
 BATCH = 500
 _SILENT = timedelta(minutes=2)
 """A node that has not reported for so long is gone: it reports every half minute."""
@@ -41,7 +41,7 @@ class Zones(msgspec.Struct, frozen=True, omit_defaults=True):
     since: datetime | None = None
     """When the last check began."""
     seen: dict[str, datetime] = {}
-    """When nodes with a database last reported, as far as that puts the last check in doubt."""
+    """When nodes with each version last reported, if that may invalidate the last check."""
 
     def heading(self, version: str, now: datetime) -> "Zones | None":
         """On the way to this version; None if the cursors are there, or if a live node is taking them elsewhere: two
@@ -53,13 +53,13 @@ class Zones(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, towards=version, after=UUID(int=0), since=now)
 
     def advanced(self, seen: Sequence[UUID], limit: int) -> "Zones":
-        """After a batch; the last one may be short."""
+        """The state after a batch; the last batch may be short."""
         if len(seen) < limit:
             return msgspec.structs.replace(self, version=self.towards, towards=None, after=UUID(int=0))
         return msgspec.structs.replace(self, after=seen[-1])
 
     def reported(self, version: str, now: datetime, *, starting: bool) -> tuple["Zones", bool]:
-        """A node with this database is alive; says whether it has to check the cursors."""
+        """A node with this version is alive. Returns whether it must check the cursors."""
         others = {other: at for other, at in self.seen.items() if other != version and self._in_doubt(at)}
         alive = any(self._is_alive(other, now) for other in others)
         due = (starting or not alive) and (self.version != version or bool(others))
@@ -75,7 +75,7 @@ class Zones(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Recomputed(NamedTuple):
-    """Where a cursor goes."""
+    """The new position of a cursor."""
 
     job_id: UUID
     next_fire_at: datetime
@@ -85,14 +85,14 @@ class Recomputed(NamedTuple):
 
 
 class Reheld(NamedTuple):
-    """A job whose schedule holds its calendars as they are now."""
+    """A job whose schedule has the current days of its calendars."""
 
     job_id: UUID
     schedule: bytes
     moved: Moved | None
     """None: it has no cursor."""
     withdraws: UUID | None
-    """The run that was made ahead for a day that is left out now."""
+    """The run that was made ahead for a day that is now excluded."""
 
 
 def decode_zones(body: str | None) -> Zones:
@@ -104,14 +104,14 @@ def encode_zones(zones: Zones) -> str:
 
 
 def rezoned(row: Fields, now: datetime) -> Recomputed | None:
-    """A cursor by the time zone database of today; None if it stands where it should."""
+    """A cursor by the current time zone database; None if it does not move."""
     try:
         schedule = decode_schedule(row["schedule"])
         if row["next_fire_at"] is None or isinstance(schedule, Once) or not schedule.goes_by_zone:
             return None
         next_fire_at = after_zone_change(schedule, row["next_fire_at"], row["last_fire_at"], now)
     except UnusableSchedule:
-        return None  # the scanner sets it aside, and says why
+        return None  # the scanner sets it aside with the reason
     return None if next_fire_at == row["next_fire_at"] else placed_at(row, next_fire_at, row["last_fire_at"], now)
 
 
@@ -145,7 +145,7 @@ def stands_at(row: Fields, job: Reheld) -> datetime:
 def placed_at(
     row: Fields, next_fire_at: datetime, last_fire_at: datetime | None, now: datetime, withdrawn: int = 0
 ) -> Recomputed:
-    """A cursor at its new place; that of a paused job stays out of view."""
+    """A cursor at its new position. The cursor of a paused job stays out of view."""
     exact = decode_options(row["options"]).is_decided_when_due
     scan_at = in_view_at(row, scan_time(next_fire_at, after=last_fire_at, exact=exact), now)
     scan_at = HELD if row["state"] == JobState.PAUSED else scan_at

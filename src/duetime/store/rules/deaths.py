@@ -1,4 +1,4 @@
-"""What follows for jobs, tasks and runs when workers are lost: the same for every store."""
+"""What lost workers mean for jobs, tasks and runs: the same for every store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
@@ -8,7 +8,7 @@ from duetime.model.suspicion import Loss, TaskOf
 
 
 def deaths_of_jobs(losses: Iterable[Loss]) -> dict[tuple[int, str, UUID], int]:
-    """How many workers each job has lost with these runs: a worker counts once, however many of them it had."""
+    """How many workers each job has lost with these runs. A worker counts once, even with several of them."""
     workers: dict[tuple[int, str, UUID], set[UUID]] = {}
     for loss in losses:
         workers.setdefault((loss.lane.tenant_id, loss.lane.task, loss.job_id), set()).add(loss.worker_id)

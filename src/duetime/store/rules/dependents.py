@@ -1,4 +1,4 @@
-"""Dependencies: who is freed, cancelled and made by the end of a run, decided the same way by every store."""
+"""Dependencies: which runs the end of a run frees, cancels and creates: the same for every store."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ WANTED = {"success": Wanted.SUCCESS, "failure": Wanted.FAILURE, "any": Wanted.FI
 
 
 class Ended(NamedTuple):
-    """A run that is over, and that somebody waits for."""
+    """An ended run that has dependents."""
 
     run_id: UUID
     job_id: UUID
@@ -32,7 +32,7 @@ class Ended(NamedTuple):
 
 
 class Dependent(NamedTuple):
-    """How a job that depends on others stands."""
+    """The state of a job that depends on others."""
 
     job_id: UUID
     run_id: UUID
@@ -44,7 +44,7 @@ class Dependent(NamedTuple):
 class Settlement(NamedTuple):
     tallies: list[tuple[UUID, int, int, int, bool]]
     freed: list[UUID]
-    """Runs whose parents ended as they want."""
+    """Runs whose parents ended as required."""
     cancelled: list[tuple[UUID, str]]
     """Runs whose parents did not, each with the reason."""
 
@@ -54,7 +54,7 @@ def stored_rule(row: Fields) -> Rule:
 
 
 def settle(counted: Iterable[tuple[UUID, UUID, int]], dependents: Iterable[Fields]) -> Settlement:
-    """What follows for jobs whose fate is open when parents (child, parent, state) have ended."""
+    """What the ends of parents (child, parent, state) decide for their open dependents."""
     ends: dict[UUID, list[tuple[UUID, RunState]]] = defaultdict(list)
     for child, parent, state in counted:
         ends[child].append((parent, RunState(state)))
@@ -77,23 +77,23 @@ def why_cancelled(rule: Rule, ended: Iterable[tuple[UUID, RunState]]) -> str:
 
 
 class Standing(NamedTuple):
-    """How jobs stand that others want to depend on."""
+    """The states of jobs that new jobs depend on."""
 
     live: frozenset[UUID]
-    """Their end is yet to come, and is noted from now on."""
+    """They have not ended; their ends are recorded from now on."""
     recurring: frozenset[UUID]
     ended: Mapping[UUID, RunState]
 
 
 def plan_dependent(job: NewJob, own_run: UUID, standing: Standing, field: str = "depends_on") -> Dependent:
-    """How a new job stands whose parents were looked at; refuses parents that cannot be waited for."""
+    """The state of a new job by its parents. Refuses parents that a job cannot depend on."""
     depends_on = job.depends_on
     assert depends_on is not None
     states = []
     for parent in depends_on.parents:
         if parent in standing.recurring:
             raise InvalidInput(
-                f"{show('job', parent)} runs again and again", field=field, remedy="use after, or a job that runs once"
+                f"{show('job', parent)} is recurring", field=field, remedy="use after, or a job that runs once"
             )
         if parent in standing.live:
             continue
@@ -123,7 +123,7 @@ def dependent_rows(dependents: Iterable[Dependent]) -> list[tuple[UUID, UUID, in
 
 
 def check_followed(schedule: After, standing: Standing) -> None:
-    """Whether a job can run after another: one that may run again."""
+    """Whether a job can run after another, which must be able to run again."""
     if schedule.job not in standing.live | standing.recurring:
         over = schedule.job in standing.ended
         what = "has ended" if over else "does not exist"
@@ -145,7 +145,7 @@ class Following(NamedTuple):
 
 
 def wanted_follows(followers: Iterable[tuple[UUID, UUID, int]], ended: Sequence[Ended]) -> dict[UUID, list[Ended]]:
-    """For each job that runs after others (parent, job, wanted), the ends that make a run of it."""
+    """For each job that runs after others (parent, job, wanted), the ends that create a run of it."""
     by_parent: dict[UUID, list[Ended]] = defaultdict(list)
     for item in ended:
         by_parent[item.job_id].append(item)
@@ -160,18 +160,18 @@ def is_paused(row: Fields) -> bool:
 
 
 def following(row: Fields, lane_id: int, cause: Ended) -> Following:
-    """The run that the end of another makes: its id is computed from that one, so that it is made once."""
+    """The run that another run's end creates. Its id is computed from that run, so that it is created once."""
     said = msgspec.structs.replace(decode_options(row["options"]), follows=show("run", cause.run_id))
     return Following(
-        run_id(row["id"], cause.finished_at, cause.run_id.bytes),
-        row["id"],
-        row["tenant_id"],
-        lane_id,
-        cause.finished_at,
-        row["args"],
-        encode_options(said),
-        row["timeout_ms"],
-        bool(row["followed"]),
+        run_id=run_id(row["id"], cause.finished_at, cause.run_id.bytes),
+        job_id=row["id"],
+        tenant_id=row["tenant_id"],
+        lane_id=lane_id,
+        due_at=cause.finished_at,
+        args=row["args"],
+        options=encode_options(said),
+        timeout_ms=row["timeout_ms"],
+        followed=bool(row["followed"]),
     )
 
 
@@ -188,7 +188,7 @@ def graph_item(row: Fields) -> GraphItem:
 
 
 def node(row: Fields) -> Node:
-    """A node as it stands: a live run, or an end that is not handed on yet, says more than what is kept."""
+    """The state of a node. A live run, or an end that is not settled yet, overrides the stored state."""
     state, run, started_at, finished_at = row["state"], row["run_id"], row["started_at"], row["finished_at"]
     if row["live_id"] is not None:
         claimed = row["worker_id"] is not None
@@ -217,7 +217,7 @@ class Rerun(NamedTuple):
 
 
 def check_over(graph: Graph, *, but: Sequence[RunState] = ()) -> None:
-    """Raises `Conflict` while there is a node that has not ended, and is not in one of these states either."""
+    """Raises `Conflict` while a node has neither ended nor is in one of these states."""
     for node in graph.nodes:
         if not node.state.is_end and node.state not in but:
             raise Conflict(
@@ -253,4 +253,4 @@ def no_graph(graph_id: UUID) -> NotFound:
 
 
 def nothing_kept(names: Iterable[str]) -> Conflict:
-    return Conflict(f"nothing is kept any more of the run of {next(iter(names))!r}", remedy="submit the graph again")
+    return Conflict(f"the history of the run of {next(iter(names))!r} was pruned", remedy="submit the graph again")

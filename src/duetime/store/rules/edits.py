@@ -1,9 +1,9 @@
-"""Editing a stored job: what an edit makes of it, decided the same way by every store and for every road to it.
+"""What an edit changes in a stored job: the same for every store and every way to edit.
 
-Runs and edits: a run that no worker has held takes on what the job says now, unless somebody asked for that very run
-(a trigger, a backfill). One that is running or waits for a retry goes on with what it started with. A new schedule
-takes back the waiting runs of the old one, and starts from the moment of the edit: nothing is owed for its past. Any
-other edit leaves the rhythm alone.
+Runs and edits: a run that no worker has held takes on what the job says now, unless it was requested (a trigger, a
+backfill) (a trigger, a backfill). One that is running or waits for a retry goes on with what it started with. A new
+schedule takes back the waiting runs of the old one, and starts from the moment of the edit: nothing is owed for its
+past. Any other edit leaves the rhythm alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from duetime.store.shared.job_rows import Fields, planned_for
 
 
 class Content(NamedTuple):
-    """What a job's runs are made of."""
+    """The parts of a job that its runs copy."""
 
     task: str
     queue: str
@@ -46,29 +46,29 @@ class NewCursor(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """What an edit makes of a job."""
+    """The result of an edit."""
 
     content: Content
     schedule: bytes
     recurring: bool
     cursor: NewCursor | None
-    """None: it stays where it is."""
+    """None: it does not move."""
     starts_anew: bool
-    """The schedule is another one: waiting runs of the old one are withdrawn."""
+    """The schedule changes: waiting runs of the old one are withdrawn."""
     withdraws: UUID | None
-    """A run that was made ahead and shall be decided when it is due."""
+    """A run that was made ahead, and is withdrawn because the job is now decided when it is due."""
     calendars: tuple[Calendar, ...]
-    """Those whose days the new schedule leaves out."""
+    """The calendars whose days the new schedule excludes."""
     revises: bool
-    """Waiting runs take on the content."""
+    """Waiting runs get the new content."""
 
 
 def check_version(job_id: UUID, row: Fields, version: int | None) -> None:
     if version is not None and version != row["version"]:
         raise StaleVersion(
-            f"{show('job', job_id)} is at version {row['version']} by now, not {version}",
+            f"{show('job', job_id)} is at version {row['version']}, not {version}",
             field="version",
-            remedy="read it again, and edit what it says now",
+            remedy="read it again, and edit the current version",
         )
 
 
@@ -94,9 +94,7 @@ def plan_edit(
     )
     schedule = None if changes.schedule is UNSET else _other_schedule(row, changes.schedule)
     if schedule is not None and (isinstance(schedule, After) or isinstance(shown_schedule(row["schedule"]), After)):
-        raise InvalidInput(
-            "what a job runs after cannot be changed", field="after", remedy="cancel this one, and create another"
-        )
+        raise InvalidInput("`after` cannot be changed", field="after", remedy="cancel this job, and create another one")
     if schedule is None and content == old:
         return None
     last = last_occurrence(job_id, row)
@@ -134,22 +132,22 @@ def plan_edit(
 
 
 def changes_rhythm(changes: Changes) -> bool:
-    """Whether an edit may have to know what has run."""
+    """Whether an edit may need to know which runs have ended."""
     return changes.schedule is not UNSET and not isinstance(changes.schedule, Once)
 
 
 def comes_to_repeat(row: Fields, changes: Changes) -> bool:
-    """Whether an edit makes a job that runs once one that repeats."""
+    """Whether an edit makes a one-off job recurring."""
     return changes_rhythm(changes) and not row["recurring"]
 
 
-def check_nobody_waits(job_id: UUID, waits: object) -> None:
-    """Who depends on a job waits for its one end, which a job that repeats has not: it may be cancelled before any."""
+def check_no_dependents(job_id: UUID, waits: object) -> None:
+    """Dependents wait for the end of a one-off. A recurring job has no such end."""
     if waits:
         raise Conflict(
-            f"other jobs wait for the end of {show('job', job_id)}: it cannot become one that repeats",
+            f"other jobs depend on {show('job', job_id)}: it cannot become recurring",
             field="schedule",
-            remedy="create another job, or cancel those that wait",
+            remedy="create another job, or cancel the dependents",
         )
 
 
@@ -161,12 +159,12 @@ def must_not_be_waited_for(job: NewJob) -> bool:
 
 def check_replaced(job: NewJob, job_id: UUID, waits: object) -> None:
     if job.depends_on is None:
-        check_nobody_waits(job_id, waits)
+        check_no_dependents(job_id, waits)
     elif waits:
         raise Conflict(
-            f"other jobs wait for the end of {show('job', job_id)}: it cannot wait for others, perhaps for them",
+            f"other jobs depend on {show('job', job_id)}: it cannot depend on others itself",
             field="depends_on",
-            remedy="use another key, or cancel those that wait",
+            remedy="use another key, or cancel the dependents",
         )
 
 
@@ -208,14 +206,14 @@ def _latest(fired: datetime | None, runs: Iterable[UUID]) -> datetime | None:
 
 
 def _other_schedule(row: Fields, asked: Schedule) -> Schedule | None:
-    """The schedule that was asked for, if it is not the one that the job has."""
+    """The requested schedule, if it differs from the job's."""
     return None if same_schedule(shown_schedule(row["schedule"]), asked) else asked
 
 
 def _start(
     schedule: Schedule, options: Options, seed: str, after: datetime | None, now: datetime
 ) -> tuple[Schedule, NewCursor]:
-    """A new schedule's cursor: after now, and after what was fired and cannot be taken back."""
+    """The cursor of a new schedule: after now, and after all fires that cannot be withdrawn."""
     if isinstance(schedule, Once):
         due_at = now + schedule.delay if schedule.delay is not None else max(schedule.at or now, now)
         return schedule, NewCursor(due_at, scan_time(due_at), None, exact=False)
@@ -229,7 +227,7 @@ def _start(
 
 
 def _decided(row: Fields, *, exact: bool, rewound: bool, now: datetime) -> NewCursor:
-    """The same cursor for a job that is decided at another time than before."""
+    """The same cursor, if only the time of its decision changes."""
     last = row["last_fire_at"]
     if rewound:
         return NewCursor(last, in_view_at(row, scan_time(last, exact=exact), now), None, exact)

@@ -1,4 +1,4 @@
-"""What a database holds encrypted, table by table, so that all of it can be encrypted with another key.
+"""The encrypted columns of a database by table, so that all of it can be re-encrypted with another key.
 
 A table is looked through in the order of its key. A row that was written meanwhile is left alone: what is encrypted
 anew takes the place of a value only while that value begins as it did, and a seal's beginning (its key's name and its
@@ -25,7 +25,7 @@ from duetime.store.wrappers.seal_owners import (
 )
 
 META = "re-encryption"
-"""The row of `meta` that keeps how far it is."""
+"""The row of `meta` with the progress."""
 FIND = {
     "secrets": "stale_secrets",
     "tenant_secrets": "stale_tenant_secrets",
@@ -62,9 +62,9 @@ class SealedTable(NamedTuple):
     """A key below all others."""
     columns: tuple[str, ...]
     owner: Callable[[str, Key, int], str]
-    """What a value is bound to: by its column, the row's key and its tenant."""
+    """What a value is bound to, by column: the row's key and tenant."""
     most: int = _MANY
-    """How many rows are encrypted anew in one transaction."""
+    """How many rows one transaction re-encrypts."""
 
 
 _KINDS = {
@@ -81,7 +81,7 @@ def _content(column: str, _: Key, tenant_id: int) -> str:
     return content_owner(_KINDS[column], tenant_id)
 
 
-# In the direction in which rows move, so that few of them move on before they were looked at.
+# In the direction in which rows move between homes, so that few of them move before they are checked.
 SEALED_TABLES = (
     SealedTable("secrets", ("",), ("value",), lambda _, key, __: shared_owner(key[0])),
     SealedTable(
@@ -115,21 +115,21 @@ class SealedRow(NamedTuple):
     key: Key
     tenant_id: int
     values: tuple[bytes | str | None, ...]
-    """By column; those too that are encrypted with the right key, or not at all."""
+    """By column, including values that are encrypted with the right key, or not at all."""
 
 
 class SealedRows(NamedTuple):
-    """Rows in which something is encrypted with another key."""
+    """Rows with values that are encrypted with another key."""
 
     rows: Sequence[SealedRow]
     after: Key | None
-    """Where to go on; None: this was the end."""
+    """Where to continue; None: the end of the table."""
     seen: int
-    """How many rows were looked at."""
+    """How many rows were checked."""
 
 
 class Resealed(NamedTuple):
-    """A row encrypted anew: of each column how its value began, and the new one; None where it stays."""
+    """A re-encrypted row: for each column the start of the old value, and the new value; None if it stays."""
 
     key: Key
     values: tuple[tuple[bytes | str, bytes | str] | None, ...]
@@ -137,17 +137,17 @@ class Resealed(NamedTuple):
 
 class Reencryption(Protocol):
     async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
-        """Of the next `window` rows above a key those in which something is encrypted, and not with the key whose
-        seals begin with `head`; as many as the table says at most."""
+        """Of the next `window` rows above a key, those with values that are encrypted with another key than the one
+        whose seals begin with `head`; up to the table's batch size."""
 
     async def reseal_rows(self, table: SealedTable, rows: Sequence[Resealed]) -> None:
-        """Put what was encrypted anew in the place of what it was made from, where that is still there."""
+        """Replace values by their re-encrypted form, unless they have changed."""
 
     async def reencryption(self) -> str | None:
-        """What is remembered of a re-encryption."""
+        """The stored progress of a re-encryption."""
 
     async def keep_reencryption(self, state: str) -> None:
-        """Remember how far a re-encryption has come."""
+        """Store the progress of a re-encryption."""
 
 
 def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRows:
@@ -161,7 +161,7 @@ def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRo
         if row["key_0"] is not None
     ]
     if len(found) >= table.most:
-        return SealedRows(found, found[-1].key, len(found))  # those between them were seen, too, and not counted
+        return SealedRows(found, found[-1].key, len(found))  # rows in between were checked too, and not counted
     return SealedRows(found, last if seen >= window else None, seen)
 
 

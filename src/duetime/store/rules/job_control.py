@@ -1,4 +1,4 @@
-"""Steering a stored job: what pausing, resuming, triggering and backfilling do, decided the same way by every store."""
+"""What pausing, resuming, triggering and backfilling do to a stored job: the same for every store."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,9 +14,9 @@ from duetime.model.withdrawn_runs import Withdrawn, encode_owed
 from duetime.store.shared.job_rows import Fields
 
 HELD = datetime(9999, 1, 1, tzinfo=UTC)
-"""When a cursor comes into view that is held: not before its job is resumed."""
+"""The `scan_at` of a paused cursor: never in view until its job is resumed."""
 MISSED_BY_PAUSE = "missed: its job was paused"
-"""Why a run was withdrawn whose job runs after another: ends of the other are not made up for."""
+"""The reason for a withdrawn run of a job that runs after another: missed ends are not made up for."""
 
 
 _MOMENT = timedelta(microseconds=1)
@@ -30,12 +30,11 @@ class Cursor(NamedTuple):
 
 
 def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool, has_ended: bool) -> Fields:
-    """A job can be steered while it has a future. One that runs once has none of its own when its run is made: what is
-    left of it are runs, live or ended."""
+    """A job can be controlled until it has ended. A one-off whose run exists cannot: only its run is left."""
     if row is None:
         if has_runs:
             raise Conflict(
-                f"{show('job', job_id)} is due: its run exists already", remedy="cancel it, or wait for its end"
+                f"{show('job', job_id)} is due: its run already exists", remedy="cancel it, or wait for its end"
             )
         if has_ended:
             raise Conflict(f"{show('job', job_id)} has ended", remedy="retry its run, or submit it again")
@@ -46,7 +45,7 @@ def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool, has_end
 
 
 def last_occurrence(job_id: UUID, row: Fields) -> UUID | None:
-    """The run of the occurrence that was fired last: the only one that may have been made ahead of its time."""
+    """The run of the last fired occurrence: the only run that may have been made ahead."""
     return None if row["last_fire_at"] is None else run_id(job_id, row["last_fire_at"])
 
 
@@ -59,8 +58,8 @@ class Held(NamedTuple):
 
 
 def held_cursor(job_id: UUID, row: Fields, withdrawn: Sequence[Withdrawn]) -> Held | None:
-    """What a paused cursor is held at, when these runs were withdrawn. Each of them is owed again: the last fire, since
-    the cursor goes back to it (what lies ahead may change with a calendar or an edit), and the others one by one.
+    """The position of a paused cursor after these runs were withdrawn. Each of them is owed again: the last fire
+    because the cursor goes back to it (later fires may change with a calendar or an edit), and the others one by one.
     None for a job without a cursor."""
     if row["next_fire_at"] is None:
         return None
@@ -79,10 +78,10 @@ def _fire_before(row: Fields, fire: datetime) -> datetime | None:
 
 
 def cursor_after_pause(row: Fields, newest: Iterable[UUID], now: datetime) -> Cursor | None:
-    """Where the cursor goes when a job is resumed: back to where it was held, so that the misfire policy decides about
-    everything from there on. One whose rules left it no occurrence goes to the next that they have now. One that was
-    lost starts anew, after `newest`, the newest runs of the job: the clock may have been put back since they were made.
-    None for a job that runs after another: it has no cursor."""
+    """The cursor of a resumed job: where it was paused, so that the misfire policy decides about everything from there
+    on. A cursor whose schedule had no occurrence left goes to the next one that it has now. A lost cursor starts after
+    `newest`, the newest runs of the job: the clock may have been set back since. None for a job that runs after
+    another: it has no cursor."""
     exact = decode_options(row["options"]).is_decided_when_due
     next_fire_at = row["next_fire_at"]
     if next_fire_at is None or row["problem"] is not None:
@@ -98,12 +97,12 @@ def cursor_after_pause(row: Fields, newest: Iterable[UUID], now: datetime) -> Cu
 
 
 def in_view_at(row: Fields, scan_at: datetime, now: datetime) -> datetime:
-    """When the cursor of an active job comes into view: at once while occurrences before it are owed."""
+    """When the cursor of an active job comes into view: now if earlier occurrences are owed."""
     return scan_at if row["owed"] is None else min(scan_at, now)
 
 
 def end_of(run: UUID) -> datetime:
-    """The last moment at which the occurrence of a run may be."""
+    """The latest possible moment of a run's occurrence."""
     return time_of(run) + _MILLISECOND - _MOMENT
 
 
@@ -125,15 +124,15 @@ def _read(row: Fields) -> Schedule:
 
 
 def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:
-    """An extra run, beside the rhythm: the nonce keeps its id apart from that of an occurrence."""
+    """An extra run. The nonce makes its id different from that of an occurrence."""
     return PlannedRun(run_id(job_id, now, nonce), now)
 
 
 def backfilled(
     job_id: UUID, fires: Sequence[datetime], now: datetime, nonce: bytes, rate: float
 ) -> list[tuple[UUID, datetime, datetime]]:
-    """The runs of a past range: each due at its own time, ready one after the other at the given rate a second. What
-    lies ahead is left out: it would run before its time, and once more when the rhythm comes to it."""
+    """The runs of a past range: each due at its own time, and ready one after the other at the given rate a second.
+    Future occurrences are omitted: they would run early, and again at their time."""
     pause = timedelta(seconds=1 / rate)
     past = [fire for fire in fires if fire <= now]
     return [(run_id(job_id, fire, nonce), fire, now + place * pause) for place, fire in enumerate(past)]

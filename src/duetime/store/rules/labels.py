@@ -1,4 +1,4 @@
-"""What a job is found by beside its id, and which payload it refers to: small rows written together with it."""
+"""The labels of a job and its payload reference: small rows that are stored together with the job."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -19,7 +19,7 @@ def labels_of(job: NewJob) -> list[tuple[str, str]]:
 
 
 def labels_after_edit(job_id: UUID, options: bytes | None) -> list[tuple[str, str, UUID]]:
-    """What an edited job is found by, beside its key, which an edit does not change."""
+    """The labels of an edited job, except for its key, which an edit does not change."""
     return [(kind, value, job_id) for kind, value in _said(options)]
 
 
@@ -28,7 +28,7 @@ def label_rows(jobs: Iterable[NewJob]) -> list[tuple[str, str, UUID]]:
 
 
 def payload_of(job: NewJob) -> UUID | None:
-    """The payload that the store keeps for this job; a reference to anything else is not ours to read."""
+    """The payload in the store that this job refers to. References to other places are not read."""
     return _payload_in(job.options)
 
 
@@ -48,7 +48,7 @@ def payload_after_edit(job_id: UUID, options: bytes | None) -> list[tuple[UUID, 
 
 
 def payload_let_go(before: bytes | None, after: bytes | None) -> UUID | None:
-    """The payload that a job referred to before an edit and does not any more."""
+    """The payload that a job referred to only before an edit."""
     payload_id = _payload_in(before)
     return None if payload_id == _payload_in(after) else payload_id
 
@@ -58,7 +58,7 @@ def payload_rows(jobs: Iterable[NewJob]) -> list[tuple[UUID, UUID]]:
 
 
 def wanted_labels(filter: JobFilter) -> list[tuple[str, str]]:
-    """The labels that a job must have to be listed; the one that the fewest jobs share is likely to stand first."""
+    """The labels that a listed job must have; the first one is likely to be the rarest."""
     given = ((KEY, filter.key), (NAME, filter.name), (OWNER, filter.owner), (TAG, filter.tag))
     return [(kind, value) for kind, value in given if value is not None]
 

@@ -1,4 +1,4 @@
-"""What has to be known before claiming, and which limits a run is under: the same for every store."""
+"""What a claim needs to know, and which limits apply to a run: the same for every store."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ log = logging.getLogger("duetime.store")
 _PEEK = 500
 _PEEK_AT_LEAST = 20
 LINE = 1000
-"""How many of a line are given other moments at a time."""
+"""How many runs of a wait queue get new moments at a time."""
 LEFT_AT_ONCE = 100_000
-"""How many leave a line in one transaction."""
+"""How many runs leave a wait queue in one transaction."""
 ROUNDS = 20
-"""How often a claim looks again, when all that it saw had to leave its lane."""
+"""How often a claim looks again when all runs that it saw had to leave their lane."""
 LEAVE_AT_LEAST, LEAVE_AT_MOST = timedelta(seconds=1), timedelta(minutes=1)
-"""How long no node looks at a run whose limits a node could not read: a quarter of the time that it is late, within
-these bounds. Nodes that can read them get their turn soon, and no node spends its time on what it cannot start."""
+"""How long a run is hidden after a node could not read its limits: a quarter of its lateness, within these bounds.
+Nodes that can read them get it soon, and the others do not spend their time on it."""
 _LOGGED_AT_MOST = 1000
 
 
@@ -42,13 +42,13 @@ class RuleKind(IntEnum):
 
 def lanes_are_used_up(most: int) -> QuotaExceeded:
     return too_many_lanes(
-        f"the tenant may use {most} lanes within a day, and has used as many: a lane is a queue, a priority and a task,"
+        f"the tenant has used all of its {most} lanes within a day: a lane is a queue, a priority and a task,"
         " or the host of a call"
     )
 
 
 def too_many_lanes(problem: str) -> QuotaExceeded:
-    """The refusal of new work that would take one lane more than a tenant may use."""
+    """The error for new work that needs one more lane than a tenant may use."""
     return QuotaExceeded(
         problem,
         remedy="use fewer names of queues, tasks and hosts, wait a day, or let the operator raise lanes_per_tenant",
@@ -56,10 +56,10 @@ def too_many_lanes(problem: str) -> QuotaExceeded:
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What is known of tenants, limits and suspects; at most half a second old."""
+    """Tenants' weights, limits and suspects; at most half a second old."""
 
     weights: Mapping[int, int] = {}
-    """The weights of tenants, where they are not 100."""
+    """The weights of tenants that are not 100."""
     scopes: frozenset[Scope] = frozenset()
     """The limits that are set, of tenants, queues and targets."""
     suspicion: Suspicion = Suspicion()
@@ -80,7 +80,7 @@ class Rules(msgspec.Struct, frozen=True):
         return scope in self.scopes
 
     def is_limited(self, key: LaneKey) -> bool:
-        """Whether a claim from this lane has to hold limits."""
+        """Whether a claim from this lane must lock limits."""
         if key.keyed:
             return True
         return bool(self.scopes) and any(
@@ -89,20 +89,19 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 def depth_of_peek(room: int, again: int) -> int:
-    """How many runs to look at for so much room: some of them may have to leave their lane for their keys. More of
-    them `again`, when all that was seen before had to."""
+    """How many runs to read for so much room: some of them may have to leave their lane because of their keys. More on
+    the round `again`, when all runs of the last round had to."""
     return min(_PEEK, max(_PEEK_AT_LEAST, 4 * room) << again)
 
 
 def shared_scopes(key: LaneKey) -> tuple[Scope, ...]:
-    """The limits that every run of a lane is under, where they are set."""
+    """The limits that apply to every run of a lane, if they are set."""
     shared = (Scope(key.tenant_id, LimitKind.TENANT, ""), Scope(key.tenant_id, LimitKind.QUEUE, key.queue))
     return shared if key.keyed else (*shared, Scope(key.tenant_id, LimitKind.TARGET, key.task))
 
 
 def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Terms]:
-    """The limits that a run without a problem is under by its own keys, and by the breaker of what it calls where that
-    is not closed."""
+    """The limits that apply to a run because of its own keys, and of its target's breaker if that is not closed."""
     scopes = scopes_of_run(key.tenant_id, options)
     target = Scope(key.tenant_id, LimitKind.TARGET, options.breaker_key or key.task)
     if rules.is_set(target):
@@ -111,7 +110,7 @@ def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Term
 
 
 class Stepped(NamedTuple):
-    """A step of a breaker that was made: the limit by which it lets runs through, and how many have left its line."""
+    """A breaker's step: the limit by which it lets runs through, and how many runs have left its wait queue."""
 
     limit_id: int
     left: int
@@ -119,17 +118,17 @@ class Stepped(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be others who wait for a rate that is no more; with a new one they come in their turn."""
+        """Whether more runs may wait for a rate that was removed; under a new rate they wait for their moments."""
         return not self.has_rate and self.left >= LEFT_AT_ONCE
 
 
 class Said:
-    """What the runs that a claim has looked at say of their keys."""
+    """The terms of keys, from the runs that a claim has read."""
 
     def __init__(self) -> None:
         self.terms: dict[Scope, Terms] = {}
         self._before: dict[Scope, Terms] = {}
-        """By runs that were put off: they have been looked at before."""
+        """From runs that were put off, which a claim has read before."""
 
     def hear(self, scopes: Mapping[Scope, Terms], *, again: bool) -> None:
         if not again:
@@ -140,7 +139,7 @@ class Said:
             self.terms.setdefault(scope, Terms())
 
     def forgotten(self, books: Mapping[Scope, Book]) -> dict[Scope, Terms]:
-        """What has to be said once more, since nobody knows it any more."""
+        """The terms that must be stored again, because the limit was removed in the meantime."""
         return {
             scope: terms
             for scope, terms in self._before.items()
@@ -152,8 +151,8 @@ _logged: set[str] = set()
 
 
 def why_left(run_id: UUID, options: Options) -> str | None:
-    """Why this node leaves a run with keys for other nodes; None: it can keep to the limits. Each reason is logged for
-    the first run only."""
+    """Why this node leaves a run with keys to other nodes; None: it can apply the limits. Each reason is logged only
+    for the first run."""
     problem = problem_of(options)
     if problem is None:
         return None

@@ -1,10 +1,10 @@
-"""How a page of a list is made from several homes, decided the same way by every store.
+"""How a page of a list is merged from several homes: the same for every store.
 
-Each home is read newest first and up to a bound. A home that was cut short has a *horizon*: below it nobody has
-looked. A page shows what lies above the highest horizon, so that nothing is passed over; the next goes on from there.
+Each home is read newest first, up to a bound. A home that was not read to its end has a *horizon*: rows below it were
+not read. A page shows the items above the highest horizon, so that none is missed; the next page continues there.
 
-History holds many rows of one job, and most of them may be of recurring jobs, which live elsewhere. `EndedWalk` goes
-through it job by job: a step walks over rows of an index, and looks up the few jobs that may be shown.
+History has many rows of one job, and most of them may be of recurring jobs, which are in another home. `EndedWalk`
+walks it job by job: each step walks over rows of an index, and looks up the few jobs that may be shown.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ from duetime.store.shared.job_rows import Fields
 BOUND = 1000
 """How many rows a page may read of one home when a filter is given."""
 LIVE_BOUND = 1000
-"""How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
+"""Up to so many live runs of a tenant are read and sorted, instead of being searched among all tenants' runs."""
 SPARSE_BOUND = 3000
 """How many live runs of all tenants are searched for those of one."""
 MOST_WALKED = 6_000
@@ -33,13 +33,13 @@ MOST_LABELLED = 100
 
 
 class Source(NamedTuple):
-    """What one home gave: items by id, and how far down it was read (None: to its end)."""
+    """The items of one home by id, and how far down it was read (None: to its end)."""
 
     items: Sequence[tuple[UUID, Any]]
     horizon: UUID | None = None
 
     def is_enough(self, limit: int) -> bool:
-        """Whether looking further could not bring more onto the page."""
+        """Whether reading further cannot add items to the page."""
         return self.horizon is None or len(self.items) > limit
 
 

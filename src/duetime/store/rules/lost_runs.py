@@ -1,4 +1,4 @@
-"""Which runs of a claim are lost, decided the same way by every store."""
+"""Which runs of a claim are lost: the same for every store."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -16,12 +16,12 @@ def lost_with_worker(rows: Iterable[Fields]) -> list[Lost]:
 
 
 def not_held(rows: Iterable[Fields]) -> list[Lost]:
-    """The runs of a living worker that does not hold them, though they may have begun."""
+    """The runs of a live worker that does not hold them, though they may have started."""
     return [_lost(row, timed_out=False, not_held=True) for row in rows]
 
 
 def past_timeout(rows: Iterable[Fields], overdue: timedelta) -> list[Lost]:
-    """The runs that their living worker should have stopped long ago."""
+    """The runs that their live worker should have stopped long ago."""
     return [
         _lost(row, timed_out=True)
         for row in rows
@@ -47,14 +47,14 @@ def never_started(runs: Iterable[Claimed]) -> list[Lost]:
 
 def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False, not_held: bool = False) -> Lost:
     return Lost(
-        row["id"],
-        row["fence"],
-        row["attempt"],
-        row["lost"],
-        row["options"],
-        row["cancel_requested"],
-        timed_out,
-        row["ran_for"],
-        handed_over,
-        not_held,
+        run_id=row["id"],
+        fence=row["fence"],
+        attempt=row["attempt"],
+        lost=row["lost"],
+        options=row["options"],
+        cancel_requested=row["cancel_requested"],
+        timed_out=timed_out,
+        ran_for=row["ran_for"],
+        handed_over=handed_over,
+        not_held=not_held,
     )

@@ -1,4 +1,4 @@
-"""Placing: where a job that was accepted goes, decided the same way by every store."""
+"""Where an accepted job is stored: the same for every store."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from duetime.model.schedule import Once, Schedule, encode_schedule
 
 
 class Placed(NamedTuple):
-    """A job on the way to its home: as which version, and whether it is new."""
+    """A job to store: its version, and whether it is new."""
 
     job: NewJob
     version: int = 1
@@ -21,30 +21,30 @@ class Placed(NamedTuple):
 
 
 class FirstFire(NamedTuple):
-    """A recurring job's schedule as it is stored, and its first cursor."""
+    """The stored schedule of a recurring job, and its first cursor."""
 
     schedule: bytes
     next_fire_at: datetime
     scan_at: datetime
     exact: bool
-    """Decided when it is due: never fired ahead of its time."""
+    """Decided when it is due: never fired ahead."""
 
 
 NO_OCCURRENCE = "this schedule has no occurrence left: nothing was stored"
 
 
 def calendars_of(job: NewJob) -> tuple[str, ...]:
-    """The calendars whose days a job leaves out."""
+    """The calendars whose days a job excludes."""
     return () if isinstance(job.schedule, Once) else job.schedule.calendars
 
 
 def leaves_out_days(schedule: Schedule) -> bool:
-    """Whether to look for its next fire on another thread: among ten thousand days of calendars that takes a while."""
+    """Whether to compute its next fire on another thread: with ten thousand days of calendars that takes long."""
     return not isinstance(schedule, Once) and schedule.exclude is not None
 
 
 def first_fire(placed: Placed, now: datetime, calendars: Sequence[Calendar] = ()) -> FirstFire | None:
-    """A recurring job's first fire after `now`; None if there is none, which must not take the place of another job."""
+    """A recurring job's first fire after `now`; None if there is none: such a job must not replace another one."""
     schedule = placed.job.schedule
     assert not isinstance(schedule, Once)
     schedule = schedule.holding(dates_of(schedule.calendars, calendars))
@@ -64,7 +64,7 @@ def no_occurrence_left() -> InvalidInput:
 
 
 def past_note(asked: datetime | None, due_at: datetime) -> str | None:
-    """What to tell a caller who asked for a time that is over."""
+    """The note for a caller whose `run_at` is in the past."""
     if asked is None or asked >= due_at:
         return None
-    return f"run_at lies {format_duration(due_at - asked)} in the past: it runs now"
+    return f"run_at is {format_duration(due_at - asked)} in the past: it runs now"

@@ -1,4 +1,4 @@
-"""Repeating runs: what the new run is called and says, decided the same way by every store."""
+"""Replaying runs: the id and options of the new run, the same for every store."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,7 +15,7 @@ REPEATABLE = (RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
 
 
 class Repeat(NamedTuple):
-    """A new run in place of one that is over."""
+    """A new run that replays an ended one."""
 
     run_id: UUID
     job_id: UUID
@@ -39,8 +39,8 @@ def repeat(
     nonce: bytes,
     delay: timedelta = timedelta(0),
 ) -> Repeat:
-    """The nonce and the old run keep the new id apart from that of any other run of the job; and it sorts after the old
-    one, whose id may have been drawn by a process whose clock was ahead: the last run of a job is the newest."""
+    """The nonce and the old run make the new id unique among the runs of the job. It sorts after the old id, which a
+    process with a fast clock may have drawn: the last run of a job is the newest."""
     moment = max(now, time_of(old) + timedelta(milliseconds=1))
     said: Options = msgspec.structs.replace(decode_options(options), replays=show("run", old))
     return Repeat(
@@ -64,9 +64,7 @@ def check_repeatable(run: UUID, state: RunState) -> None:
 
 
 def nothing_said(job_id: UUID) -> Conflict:
-    return Conflict(
-        f"nothing is kept any more of what {show('job', job_id)} would have run with", remedy="submit it again"
-    )
+    return Conflict(f"the content of {show('job', job_id)} was pruned", remedy="submit it again")
 
 
 def deleted_meanwhile(job_id: UUID) -> Conflict:

@@ -1,9 +1,9 @@
-"""The sweep: a walk over the runs themselves, which finds every running run, whatever the helper tables say.
+"""The sweep walks over the runs themselves, so that it finds every running run, whatever the helper tables say.
 
 A claim and its runs change in one transaction, and so do a run that is handed over and its deadline. So a running run
 that neither a claim nor a handover lists is a *stray*, at whatever moment it is seen: its claim was closed too early,
-or the database went back behind a completion. Nothing else would find it: its concurrency key would stay taken, and a
-request to cancel it would go to a worker that does not know it.
+or the database was reset to a state before a completion. Nothing else would find it: its concurrency key would stay
+taken, and a cancellation would go to a worker that does not know it.
 
 The sweep lists strays again, so that everything else finds them: the reaper when their worker is gone, the heartbeat
 when it lives. A worker that holds them names their claim. One that does not name it for a lease has lost them: they are
@@ -26,13 +26,13 @@ from duetime.clock import monotonic
 from duetime.model.microseconds import stamp
 
 PASS = 40.0
-"""Seconds in which the walk goes over everything; a stray is listed a few seconds after that at the latest."""
+"""The seconds of one pass over all runs. A stray is found at most a few seconds later."""
 SETTLED = timedelta(seconds=5)
-"""Runs that have started since are passed over: nearly all of them are over when the walk comes by again."""
+"""Runs that have started since are skipped: nearly all of them have ended by the next pass."""
 
 
 class ClaimStanding(IntEnum):
-    """How a claim came about. The numbers are stored: never reuse one."""
+    """The origin of a claim. The numbers are stored: never reuse one."""
 
     CLAIMED = 0
     """Its worker made it."""
@@ -51,14 +51,14 @@ class Stray(NamedTuple):
 
 
 class Pace:
-    """How far each step goes, so that a pass takes its time however often it is asked."""
+    """The size of each step, so that a pass takes the same time however often it is called."""
 
     def __init__(self, least: int) -> None:
         self._least = least
         self._last: float | None = None
 
     def step(self, size: int) -> int:
-        """How much of `size` to go over now."""
+        """How much of `size` to walk over now."""
         now = monotonic()
         share = 1 / PASS if self._last is None else min(1.0, (now - self._last) / PASS)
         self._last = now
@@ -70,7 +70,7 @@ REAPER = UUID(int=0)
 
 
 def number_apart(now: datetime) -> int:
-    """A number for a claim that no worker chose: below zero, where they do not count."""
+    """A claim number that no worker uses: it is negative."""
     return -stamp(now)
 
 

@@ -1,1 +1,1 @@
-"""What both stores use: decoded rows, named statements, the version of the schema."""
+"""Code that both stores share: roles, decoded rows, named statements, the version of the schema."""

@@ -1,4 +1,4 @@
-"""The answers of requests with idempotency keys, kept in the transaction of what they did."""
+"""Responses to requests with idempotency keys, stored in the transaction of their effects."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ class AnswerRole(SharedRole):
 
 
 async def try_lock_keys(transaction: Transaction, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
-    """Take every key without waiting, in one order for all transactions; they are free again after the transaction."""
+    """Lock every key without waiting, in the same order in all transactions. The transaction's end releases them."""
     if not keys:
         return
     kinds, names = [kind for kind, _ in keys], [key for _, key in keys]
@@ -39,13 +39,13 @@ async def try_lock_keys(transaction: Transaction, tenant_id: int, keys: Sequence
     if held is not None:
         field = "key" if held["kind"] == KEY else "idempotency_key"
         message = f"another request with the key {held['key']!r} has not finished"
-        raise KeyInFlight(message, field=field, remedy="ask again in a moment")
+        raise KeyInFlight(message, field=field, remedy="retry in a moment")
 
 
 async def first_answer(
     transaction: Transaction, tenant_id: int, request: KeyedRequest | None, kind: type[T]
 ) -> T | None:
-    """What this request was answered before; None when it is new. Raises `KeyReused`, and `KeyInFlight` without
+    """The stored response to this request; None when it is new. Raises `KeyReused`, and `KeyInFlight` without
     waiting."""
     if request is None:
         return None
@@ -59,14 +59,14 @@ async def keep_answer(transaction: Transaction, tenant_id: int, request: KeyedRe
 
 
 async def repeated_by(transaction: Transaction, tenant_id: int, run_id: UUID) -> UUID | None:
-    """The run that repeats this one; held against other transactions that would repeat it."""
+    """The run that replays this one. Locks out other transactions that would replay it."""
     await transaction.lock("lock_repeat", tenant_id=tenant_id, key=run_id.hex)
     row = await transaction.row("find_answer", tenant_id=tenant_id, kind=REPEAT, key=run_id.hex)
     return None if row is None else row["run_id"]
 
 
 async def keep_repeats(transaction: Transaction, tenant_id: int, repeated: Sequence[Repeated]) -> None:
-    """Remember which runs were repeated, and by which."""
+    """Store which runs were replayed, and by which."""
     same = {"tenant_id": tenant_id, "kind": REPEAT, "no_job": NO_JOB, "fingerprint": b"", "answer": None}
     await transaction.many("put_answer", [{**same, "key": old.hex, "run_id": new} for old, new in repeated])
 

@@ -1,4 +1,4 @@
-"""The lanes that are awake, as one reader keeps them in memory."""
+"""One reader's in-memory copy of the lanes that are awake."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Breakers: what attempts came to is counted for all nodes together, and each step is made by one of them."""
+"""Breakers: the results of attempts are counted for all nodes together, and one node makes each step."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -27,7 +27,7 @@ Target = tuple[int, str]
 
 class BreakerRole(SharedRole):
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
-        # In one order for all nodes, so that none waits for another that waits for it.
+        # In the same order on all nodes, so that they cannot deadlock.
         ordered = sorted(tallies, key=lambda item: (item.tenant_id, item.target))
         targets = [(item.tenant_id, item.target) for item in ordered]
 
@@ -51,7 +51,7 @@ class BreakerRole(SharedRole):
 
     async def tend_breakers(self) -> int:
         async def tend_one(transaction: Transaction) -> Stepped | None:
-            """In a transaction of its own: none waits for what another has to write."""
+            """In its own transaction, so that other nodes do not wait for its writes."""
             due = await transaction.row("due_breaker")
             return None if due is None else await _step(transaction, (due["tenant_id"], due["target"]), after_time)
 
@@ -63,7 +63,7 @@ class BreakerRole(SharedRole):
         return count
 
     async def _let_go(self, *stepped: Stepped | None) -> None:
-        """After the step: those who waited may start, also those of a line that is too long for one transaction."""
+        """After the step, release waiting runs, also those of a wait queue that is too long for one transaction."""
         self.ready.announce(any(stepped))
         for step in stepped:
             while step is not None and step.has_more:
@@ -82,7 +82,7 @@ class BreakerRole(SharedRole):
             stepped = None
             if await transaction.value("is_breaker_known", tenant_id=tenant_id, target=target):
                 stepped = await _step(transaction, (tenant_id, target), lambda _held, _now, _waiting: CLOSE)
-            else:  # no row for a name that a caller has made up
+            else:  # a caller may send any name: store no row for it
                 await transaction.execute("forget_attempts", tenant_id=tenant_id, target=target)
             (found,) = await _breakers(transaction, [(tenant_id, target)])
             return found, stepped
@@ -117,7 +117,7 @@ async def _breakers(transaction: Transaction, targets: Sequence[Target]) -> list
 
 
 async def _step(transaction: Transaction, target: Target, decide: Decide) -> Stepped | None:
-    """Hold a breaker, look again, and make the step that follows; None when another node has made it."""
+    """Lock a breaker, read it again, and make its next step; None when another node has made it."""
     of = {"tenant_id": target[0], "target": target[1]}
     await transaction.execute("hold_breaker", **of)
     (breaker,) = await _breakers(transaction, [target])

@@ -1,4 +1,4 @@
-"""Calendars: days with a name. A transaction that uses one holds it until it ends."""
+"""Calendars: named sets of days. A transaction that uses a calendar locks it until its end."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -33,13 +33,13 @@ class CalendarRole(SharedRole):
     async def delete_calendar(self, tenant_id: int, name: str) -> None:
         async def work(transaction: Transaction) -> None:
             await transaction.lock("lock_calendar", tenant_id=tenant_id, name=name)
-            # A statement of its own: it sees the jobs of the transaction that held the calendar before.
+            # A separate statement, so that it sees the jobs of the transaction that held the lock before.
             calendar = await _find(transaction, tenant_id, name)
             if calendar.jobs:
                 raise CalendarInUse(
-                    f"{calendar.jobs} jobs leave out the days of {name!r}",
+                    f"{calendar.jobs} jobs exclude the days of {name!r}",
                     field="calendar",
-                    remedy="edit or cancel them first, or set it to no dates",
+                    remedy="edit or cancel them first, or set an empty list of dates",
                 )
             await transaction.execute("forget_users", tenant_id=tenant_id, name=name)
             await transaction.execute("delete_calendar", tenant_id=tenant_id, name=name)
@@ -48,7 +48,7 @@ class CalendarRole(SharedRole):
 
 
 async def hold_calendars(transaction: Transaction, tenant_id: int, names: Sequence[str]) -> list[Calendar]:
-    """Those of these calendars that exist, held against change and removal."""
+    """The calendars among these that exist, locked against change and removal."""
     if not names:
         return []
     rows = await transaction.rows("hold_calendars", tenant_id=tenant_id, names=list(names))
@@ -56,7 +56,7 @@ async def hold_calendars(transaction: Transaction, tenant_id: int, names: Sequen
 
 
 async def use_calendars(transaction: Transaction, tenant_id: int, job_id: UUID, calendars: Sequence[Calendar]) -> None:
-    """Remember which calendars a new job uses."""
+    """Store which calendars a new job uses."""
     of_job = {"tenant_id": tenant_id, "job_id": job_id}
     await transaction.many(
         "use_calendar", [{**of_job, "name": each.name, "version": each.version} for each in calendars]
@@ -66,7 +66,7 @@ async def use_calendars(transaction: Transaction, tenant_id: int, job_id: UUID, 
 async def use_other_calendars(
     transaction: Transaction, tenant_id: int, job_id: UUID, calendars: Sequence[Calendar]
 ) -> None:
-    """Remember which calendars a job uses from now on."""
+    """Replace the stored list of calendars that a job uses."""
     await transaction.execute("forget_calendars_of", job_id=job_id)
     await use_calendars(transaction, tenant_id, job_id, calendars)
 

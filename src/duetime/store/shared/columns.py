@@ -1,7 +1,7 @@
-"""What the columns of all statements hold, by their names.
+"""The types of the columns of all statements, by their names.
 
-PostgreSQL knows the types of its columns; SQLite's values are numbers, texts and bytes, and are read by this table. A
-column that is missing here is an error the first time that its statement runs.
+PostgreSQL knows the types of its columns. SQLite's values are numbers, texts and bytes; this table says how to decode
+them. A column that is missing here causes an error the first time its statement runs.
 """
 
 from enum import Enum, auto
@@ -14,7 +14,7 @@ class Kind(Enum):
     MOMENT = auto()
     DURATION = auto()
     ID = auto()
-    """A UUID; the number of a tenant, a lane or a limit, and what else is part of a key, stay what they are."""
+    """A UUID. Numbers of tenants, lanes or limits, and other parts of a key, stay as they are."""
     IDS = auto()
     """UUIDs."""
     NAMES = auto()

@@ -1,9 +1,9 @@
-"""Events: their order is the order in which they could be read first.
+"""The event log. Events are ordered by when they became visible.
 
-A file has one writer, so there the numbers of events are their order. In PostgreSQL, a number that a writer draws is no
-place in a stream: drawn by a transaction that commits late, it would appear behind its readers. To read only up to the
-oldest open transaction would let any of them, in any database of the server, hold up all streams. So a reader gives an
-event its place when it finds it committed (`place_events`), after all that was read before.
+A SQLite file has one writer, so the event's number is its position. In PostgreSQL, a number that the writer draws is
+not enough: an event of a transaction that commits late would appear behind the readers' position. If readers stopped at
+the oldest open transaction, any transaction, in any database of the server, could block all streams. So a reader
+assigns the position when it finds an event committed (`place_events`), after all events that were read before.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Figures, made from the rows of any store."""
+"""Figures from the rows of either store."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -10,15 +10,15 @@ from duetime.model.run import RunState
 from duetime.store.shared.job_rows import Fields
 
 CAP = 10_000
-"""Up to where jobs, running runs and dead letters are counted."""
+"""The cap on counts of jobs, running runs and dead letters."""
 LOOKED_AT = 10_000
-"""Up to so many jobs of a tenant, a forecast looks at each of them."""
+"""Up to so many jobs of a tenant, a forecast reads all of them."""
 SAMPLED = 4000
-"""How many it looks at where there are more, about."""
+"""About how many jobs it samples if there are more."""
 COUNTED = 1_000_000
-"""Up to where those are counted."""
+"""The cap on the count of those."""
 MOST_MADE = 200_000
-"""How many runs that are made and not yet due are counted."""
+"""The cap on the count of existing runs that are not due yet."""
 _OTHER_ENDS = {
     RunState.SUCCEEDED: "succeeded",
     RunState.FAILED: "failed",
@@ -32,7 +32,7 @@ def count_to(found: int, cap: int) -> Count:
 
 
 def recent(rows: Iterable[Fields], since: datetime, until: datetime, step: timedelta, seen: datetime) -> Recent:
-    """From rows of steps, lags and tasks that fail; `seen` is from when on nothing is missing."""
+    """From rows of steps, lags and failing tasks; the data is complete from `seen` on."""
     last = -(-(until - since) // step) - 1
     counts: dict[int, dict[str, int]] = {}
     lags: dict[int, timedelta] = {}
@@ -40,7 +40,7 @@ def recent(rows: Iterable[Fields], since: datetime, until: datetime, step: timed
     for row in rows:
         kind, number, value, attempt_state = row["kind"], row["number"], row["value"], row["attempt_state"]
         if kind == "step":
-            found = counts.setdefault(min(number, last), {})  # what ends this very moment counts too
+            found = counts.setdefault(min(number, last), {})  # includes runs that end at this moment
             word = _word(attempt_state, row["end_state"])
             if word is not None:
                 found[word] = found.get(word, 0) + int(value)
@@ -62,7 +62,7 @@ def _word(attempt_state: int, end_state: int | None) -> str | None:
 
 
 def waiting(rows: Iterable[Fields]) -> tuple[Waiting, ...]:
-    """From rows of lanes, longest waiting first; lanes of one task and queue are one."""
+    """From rows of lanes, longest waiting first. Lanes of the same task and queue are merged."""
     found: dict[tuple[str, str], Waiting] = {}
     for row in rows:
         if row["ready_at"] is not None:
@@ -84,14 +84,14 @@ def coming_job(row: Fields) -> ComingJob:
 
 
 def sample_bound(there: int) -> bytes:
-    """The last two bytes of an id are drawn by lot: of so many jobs, about `SAMPLED` have less than this there."""
+    """The last two bytes of an id are random: of so many jobs, about `SAMPLED` have a lower value there."""
     return min(0xFFFF, max(1, 0x10000 * SAMPLED // there)).to_bytes(2, "big")
 
 
 def ahead_page(
     now: datetime, jobs: Sequence[ComingJob], made: Sequence[tuple[UUID, str]], horizon: UUID | None, most: int
 ) -> AheadPage:
-    """`made` are the jobs of runs that are made, newest first, down to the horizon or `most` of them."""
+    """`made` are the jobs of existing runs, newest first, down to the horizon or `most` of them."""
     if len(made) >= most and (horizon is None or made[-1][0] > horizon):
         horizon = made[-1][0]
         jobs = [job for job in jobs if job.job_id >= horizon]

@@ -1,4 +1,4 @@
-"""Figures: counts up to a cap, and what a tenant's jobs have ahead of them."""
+"""Figures: counts up to a cap, and the schedules of a tenant's jobs for forecasts."""
 
 import json
 from collections.abc import Sequence
@@ -78,14 +78,14 @@ class FigureRole(SharedRole):
 
 
 async def _estimate(statements: Statements, tenant_id: int) -> int | None:
-    """How many jobs the planner believes a tenant has; None where it believes nothing."""
+    """The planner's estimate of a tenant's jobs; None without an estimate."""
     plan: str | None = await statements.value("estimate_jobs", tenant_id=tenant_id)
     return None if plan is None else int(json.loads(plan)[0]["Plan"]["Plan Rows"])
 
 
 async def _sample(transaction: Transaction, tenant_id: int) -> tuple[int, list[UUID]]:
-    """How many jobs there are, and some of them drawn by lot. What the planner believes of their number, where it does,
-    tells which share to draw: then one walk over the tenant's index is enough."""
+    """The number of jobs, and a random sample of them. The planner's estimate, if there is one, gives the share to
+    sample: then one walk over the tenant's index is enough."""
     there = await _estimate(transaction, tenant_id)
     if there is None:
         there = int(await transaction.value("count_jobs_to_sample", tenant_id=tenant_id, most=COUNTED))
@@ -107,7 +107,7 @@ async def _ids(transaction: Transaction, tenant_id: int, before: UUID, most: int
 
 
 async def _coming(transaction: Transaction, tenant_id: int, ids: Sequence[UUID]) -> list[ComingJob]:
-    """Some at a time: to read ten thousand rows at once keeps the event loop busy for longer than it may be."""
+    """In batches: decoding ten thousand rows at once would block the event loop for too long."""
     jobs: list[ComingJob] = []
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]

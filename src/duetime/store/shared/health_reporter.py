@@ -1,4 +1,4 @@
-"""The reporter: tells the store what attempts at targets have come to, so that breakers can open for all nodes."""
+"""The reporter sends the results of attempts at targets to the store, so that breakers can open for all nodes."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -9,7 +9,7 @@ from duetime.model.target_health import Health
 from duetime.process.loop import Loop
 
 _QUICK = 0.2
-"""Seconds: how soon what failed is reported."""
+"""Seconds until failures are reported."""
 _SLOW = 1.0
 
 Report = Callable[[Sequence[Tally], BreakerPolicy], Awaitable[list[Breaker]]]

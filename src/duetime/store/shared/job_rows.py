@@ -1,4 +1,4 @@
-"""Jobs, runs and attempts as they are read back, made from the rows of any store."""
+"""Jobs, runs and attempts from the rows of either store."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,18 +14,18 @@ from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, UnusableSchedule, decode_schedule, shown_schedule
 
 MOST_ATTEMPTS = 100
-"""How many attempts of a run are read, the newest ones: a run that snoozes for ever has any number of them."""
+"""How many attempts of a run are read, newest first: a run can snooze any number of times."""
 _MOST_TOGETHER = 1000
 
 
 class Fields(Protocol):
-    """A row whose columns have names."""
+    """A row with named columns."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
 def stored_job(row: Fields, waiting: datetime | None) -> Job:
-    """A job in its first home; `waiting` is when its soonest waiting run is due."""
+    """A job in the table `jobs`; `waiting` is when its earliest waiting run is due."""
     next_run = planned_for(row)
     if waiting is not None:
         next_run = waiting if next_run is None else min(next_run, waiting)
@@ -50,12 +50,12 @@ def stored_job(row: Fields, waiting: datetime | None) -> Job:
 
 
 def planned_for(row: Fields) -> datetime | None:
-    """When a job in its first home fires next. One that was set aside keeps its place, and fires at no time."""
+    """When a job in the table `jobs` fires next. A job that was set aside keeps its cursor, and does not fire."""
     return None if row["problem"] is not None else row["next_fire_at"]
 
 
 def _problem_here(row: Fields) -> str | None:
-    """Why this node passes a job by: what only the node knows that was asked."""
+    """Why this node cannot process a job. Only the node that answers the request knows it."""
     if JobState(row["state"]) is not JobState.ACTIVE:
         return None
     try:
@@ -64,14 +64,14 @@ def _problem_here(row: Fields) -> str | None:
             policies_of(row["options"])
             schedule.next_after(row["created_at"])
     except UnusableSchedule as error:
-        return f"this node leaves it to others: {error}"
-    except Exception as error:  # a row that cannot be processed must not keep it from being read
-        return f"this node leaves it to others: {type(error).__name__}: {error}"
+        return f"this node leaves it to other nodes: {error}"
+    except Exception as error:  # a job that cannot be processed must be readable
+        return f"this node leaves it to other nodes: {type(error).__name__}: {error}"
     return None
 
 
 def one_off(run: Run, options: bytes | None, timeout_ms: int | None) -> Job:
-    """A one-off job that has become its run: the run carries all that is known of it."""
+    """A one-off job that has become its run, which has all its data."""
     state = JobState.ACTIVE
     if run.state.is_end:
         state = JobState.CANCELLED if run.state is RunState.CANCELLED else JobState.ENDED
@@ -93,12 +93,12 @@ def one_off(run: Run, options: bytes | None, timeout_ms: int | None) -> Job:
 
 
 def attempts_each(runs: int) -> int:
-    """How many attempts of each run are shown when so many runs are read together."""
+    """How many attempts of each run are read when so many runs are read together."""
     return max(10, min(MOST_ATTEMPTS, _MOST_TOGETHER // max(1, runs)))
 
 
 def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
-    """A run that is not over, with its `most` newest attempts; one more tells that there are earlier ones."""
+    """A run that has not ended, with its `most` newest attempts. One more row shows that there are earlier ones."""
     claimed = row["worker_id"] is not None
     state = live_state(claimed=claimed, has_lane=row["lane_id"] is not None, attempt=row["attempt"], lost=row["lost"])
     last = attempts[-1] if attempts else None
@@ -134,7 +134,7 @@ def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
 
 
 def ended_run(attempts: Sequence[Fields], most: int) -> Run:
-    """A run that is over: its last row in history carries its end. Attempts as above."""
+    """A run that has ended: its last row in history has its end. Attempts as above."""
     last = attempts[-1]
     return Run(
         id=last["run_id"],

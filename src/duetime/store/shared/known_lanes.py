@@ -1,5 +1,5 @@
-"""What has to be known before a claim: the lanes that are awake, which of them are paused or full, and the rules. It is
-read for any number of planners (`model/planner.py`), which choose from it."""
+"""What a claim needs to know: the lanes that are awake, which of them are paused or full, and the rules. Any number of
+planners (`model/planner.py`) share what is read, and choose from it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,34 +31,34 @@ class KnownLanes:
         self.full = FullLanes()
 
     def add(self, planner: Planner) -> None:
-        """Tell this planner what is known, now and from now on."""
+        """Send this planner the current and all later knowledge."""
         self._planners.append(planner)
         planner.learn_rules(self._rules.weights, self._rules.suspicion)
         self._learned([planner] if planner.learn_lanes(self._awake.by_id.values()) else [])
 
     def keep(self, planners: Iterable[Planner]) -> None:
-        """Tell no other planners any more."""
+        """Remove all other planners."""
         self._planners = list(planners)
 
     def hint(self) -> None:
-        """Something has changed: there may be room in a lane that was full, and a queue may not be paused any more."""
+        """Read again: a full lane may have room, and a paused queue may have been resumed."""
         self.full.freed(monotonic())
         if self._paused:
             self._rules_read_at = _LONG_AGO
 
     @property
     def until_read(self) -> float:
-        """How long until lanes may be read again."""
+        """The time until lanes may be read again."""
         return max(0.0, self.read_at + _LANES_EVERY - monotonic())
 
     @property
     def rules_age(self) -> float:
-        """Seconds since pauses and rules were read; very many where a lane has woken since."""
+        """Seconds since pauses and rules were read; very many if a lane has woken since."""
         return monotonic() - self._rules_read_at
 
     async def read(self, *, now: bool = False) -> bool:
-        """Read which lanes woke and fell asleep, unless that was done a moment ago; true when a planner serves one that
-        woke."""
+        """Read which lanes woke or fell asleep, unless that was done a moment ago. True when a planner serves a lane
+        that woke."""
         if self.until_read and not now:
             return False
         self.read_at = monotonic()
@@ -79,7 +79,8 @@ class KnownLanes:
                 planner.learn_rules(self._rules.weights, self._rules.suspicion)
 
     async def look(self, planners: Iterable[Planner], room: int) -> Look | None:
-        """What is in the lanes of these planners that are neither paused nor full; None when there is no such lane."""
+        """The runs in those lanes of these planners that are neither paused nor full; None when there is no such
+        lane."""
         self.full.forget(monotonic())
         paused, full = self._paused, self.full
         lanes = {
@@ -91,27 +92,27 @@ class KnownLanes:
         return await self._claims.look(list(lanes), depth_of_look(len(lanes), room)) if lanes else None
 
     def until_next(self, look: Look | None, most: float) -> float:
-        """How long until a look may find more than this one."""
+        """The time until a look can find more than this one."""
         most = self.full.until_the_next(monotonic(), most)
         next_in = None if look is None else look.next_in
         return most if next_in is None or next_in <= 0 else min(most, next_in + _WAKE_AFTER)
 
     def learn_what_is_full(self, takes: Takes, claimed: Sequence[Claimed]) -> None:
-        """A lane under a limit that gave less than was asked for is left alone for a moment."""
+        """Pause a lane under a limit that gave less than requested for a moment."""
         self.full.learn(takes, claimed, self._is_limited, monotonic())
 
     async def read_those_of(self, claimed: Sequence[Claimed]) -> None:
-        """Read lanes if one of these runs is of an unknown lane: another server claimed the run, or the lane fell
-        asleep and woke again before it was read."""
+        """Read lanes if one of these runs has an unknown lane: another server claimed the run, or the lane fell asleep
+        and woke again before it was read."""
         if any(run.lane_id not in self._awake.by_id for run in claimed):
             await self.read(now=True)
 
     def tried(self, lane_id: int) -> LaneKey:
-        """The lane, as one of runs that are tried the way its task is tried at this moment."""
+        """The key of the lane, with the current trial level of its task."""
         return self._rules.suspicion.tried(self._awake.by_id[lane_id].key)
 
     def _learned(self, planners: Sequence[Planner]) -> bool:
-        """Whether there are planners that have learned of lanes."""
+        """Whether any planner has learned of lanes."""
         if planners:
             self._rules_read_at = _LONG_AGO  # a new lane may belong to a queue that is paused
         return bool(planners)

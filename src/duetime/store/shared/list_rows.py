@@ -1,4 +1,4 @@
-"""Items of lists, made from the rows of any store."""
+"""List items from the rows of either store."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -151,7 +151,7 @@ def dead_group(row: Fields) -> DeadGroup:
 
 
 def report(job: Job, recurring: bool | None, runs: Sequence[tuple[Run, bytes | None, int | None]]) -> JobReport:
-    """How a job stands; `recurring` is None for one that has left its first home, `runs` are newest first."""
+    """The status of a job. `recurring` is None for a job that has left the table `jobs`; `runs` are newest first."""
     started = (item for item in runs if item[0].state is RunState.RUNNING or item[0].attempt or item[0].lost)
     last, options, _ = next(started, None) or next((item for item in runs if item[0].state.is_end), (None, None, None))
     if recurring is None and runs:

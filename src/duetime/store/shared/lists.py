@@ -1,4 +1,4 @@
-"""Lists: the homes merged in one snapshot, each read newest first and up to a bound."""
+"""Lists merge the homes in one snapshot. Each home is read newest first, up to a bound."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -161,7 +161,7 @@ class _Jobs:
         return [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), *await self._among(ids, bound)]
 
     async def _among(self, ids: list[UUID], bound: int) -> list[Source]:
-        """Those of these jobs that match, wherever they live."""
+        """The jobs among these that match, from any home."""
         sources = [await self._stored(ids, bound)]
         if wants_live(self._filter) and (rest := still_wanted(ids, sources, self._limit)):
             sources.append(await self._live(rest, bound, None))
@@ -205,7 +205,7 @@ class _Jobs:
         return Source(self._items(walk.found))
 
     async def _look_up(self, ids: list[UUID], last: dict[UUID, UUID | None]) -> Sequence[Row]:
-        """How jobs ended; quicker in PostgreSQL for those whose last run is known."""
+        """How jobs ended. Faster in PostgreSQL for jobs whose last run is known."""
         if not ids:
             return []
         wanted = {"tenant_id": self._tenant_id, "ids": ids, "run_ids": [last.get(job_id) for job_id in ids]}
@@ -236,7 +236,7 @@ async def _live_runs(transaction: Transaction, filter: RunFilter, wanted: dict[s
 
     if whole:
         return await look(LIVE_BOUND, everybodys=False)
-    # Where most runs are this tenant's, the newest of all are soon enough; if it has few, they can all be sorted.
+    # If most runs are this tenant's, they are found among the newest of all; if it has few, all can be sorted.
     found = await look(4 * limit + 50, everybodys=True)
     if not found.is_enough(limit):
         found = await look(LIVE_BOUND, everybodys=False)

@@ -1,4 +1,4 @@
-"""What notifications read, made from the rows of any store."""
+"""What notifications read, from the rows of either store."""
 
 from datetime import timedelta
 

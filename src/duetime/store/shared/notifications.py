@@ -1,4 +1,4 @@
-"""Notifying: what tenants want to be told, how far they have been told, and their alerts."""
+"""Subscriptions, the position up to which notifications were sent, and alerts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

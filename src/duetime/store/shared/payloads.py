@@ -1,4 +1,4 @@
-"""Payloads: bytes kept beside the jobs that refer to them."""
+"""Payloads: bytes that jobs refer to."""
 
 from uuid import UUID
 

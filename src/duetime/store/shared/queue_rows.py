@@ -1,4 +1,4 @@
-"""Queues and tasks as they are read back, made from the rows of any store."""
+"""Queues and tasks from the rows of either store."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -10,7 +10,7 @@ from duetime.store.shared.job_rows import Fields
 
 
 def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queue]:
-    """Queues from rows of their lanes, which stand in the order of the queues' names."""
+    """Queues from rows of their lanes, which are ordered by queue name."""
     found = []
     for name, lanes in groupby(rows, key=lambda row: row["name"]):
         waiting = dict.fromkeys(Tier, 0)
@@ -35,7 +35,7 @@ def queue_limits(row: Fields) -> QueueLimits:
 
 
 def task_infos(rows: Iterable[Fields]) -> list[TaskInfo]:
-    """Tasks from rows of a task and the queues of one of its workers, in the order of the tasks' names."""
+    """Tasks from rows of a task and the queues of one of its workers, ordered by task name."""
     found = []
     for name, workers in groupby(rows, key=lambda row: row["name"]):
         queues = [row["queues"] for row in workers]

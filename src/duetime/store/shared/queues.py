@@ -1,4 +1,4 @@
-"""Queues: paused and resumed, counted up to a cap; the tasks that live workers have, and what tasks say."""
+"""Queues: pause, resume, limits and counts up to a cap; the tasks of live workers and their defaults."""
 
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits

@@ -1,4 +1,4 @@
-"""Reading: the homes merged in one snapshot, so that a row that moves is neither missed nor seen twice."""
+"""Reads merge the homes in one snapshot, so that a row that moves between homes is read exactly once."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ class ReadingRole(SharedRole):
 
 
 async def find_job(transaction: Transaction, tenant_id: int, job_id: UUID) -> tuple[Job, bool | None]:
-    """A job, wherever it lives; and whether it is recurring, as long as it is in its first home."""
+    """A job from any home; and whether it is recurring, while it is in the table `jobs`."""
     row = await transaction.row("find_job", tenant_id=tenant_id, job_id=job_id)
     if row is not None:
         waiting = await transaction.value("next_live_run", tenant_id=tenant_id, job_id=job_id)
         return stored_job(row, waiting), row["recurring"]
-    # The same statements for a deleted job, another tenant's and one that never was.
+    # The same statements for a deleted job, another tenant's job and one that never existed.
     runs = await runs_of_job(transaction, tenant_id, job_id, 1)
     if not runs or await transaction.value("is_deleted", tenant_id=tenant_id, job_id=job_id):
         raise NotFound(f"there is no job {show('job', job_id)}")

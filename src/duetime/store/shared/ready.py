@@ -1,4 +1,4 @@
-"""Saying that runs became claimable: the only place that gives the hint for it (`store/protocol/ready.py`)."""
+"""Announcing that runs became claimable: the only place that gives this hint (`store/protocol/ready.py`)."""
 
 from typing import Protocol
 
@@ -14,6 +14,6 @@ class Ready:
         self._hints = hints
 
     def announce(self, count: int = 1) -> None:
-        """After a commit: so many runs may be claimable that were not. With a count of 0 it does nothing."""
+        """Call it after a commit that may have made so many runs claimable. A count of 0 does nothing."""
         if count:
             self._hints.give(Hint.READY)

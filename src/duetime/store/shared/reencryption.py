@@ -1,4 +1,4 @@
-"""Re-encryption: rows found by what their seals begin with, and written only where they have not changed."""
+"""Re-encryption finds rows by the first bytes of their seals, and writes only those that have not changed."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,14 +1,14 @@
-"""The schema that a release brings: `schema.sql`, `functions/*.sql` and `migrations/*.sql` of a store.
+"""The schema of a release: `schema.sql`, `functions/*.sql` and `migrations/*.sql` of a store.
 
-- `schema.sql` makes a new database, at the version of this release.
-- `migrations/NNNN_name.sql` brings a database from the version before to NNNN. They are forward only and numbered
-  without gaps from 2 on: 1 is the schema of the first release. A release that changes the schema changes `schema.sql`
-  too, and both ways must lead to the same schema.
-- `functions/*.sql` (PostgreSQL) are `create or replace`, and applied when their text has changed.
+- `schema.sql` creates a new database with the version of this release.
+- `migrations/NNNN_name.sql` changes a database from the previous version to NNNN. Migrations are forward only and
+  numbered without gaps from 2: 1 is the schema of the first release. A release that changes the schema also changes
+  `schema.sql`, and both must lead to the same schema.
+- `functions/*.sql` (PostgreSQL) are `create or replace`. They are applied when their text has changed.
 
 A migration whose first line is `-- outside a transaction` runs statement by statement, each ending with a semicolon at
-the end of a line. It is for `create index concurrently if not exists`, and for what can be repeated: where it was
-interrupted, it begins anew.
+the end of a line. It is for `create index concurrently if not exists` and other repeatable statements: after an
+interruption it starts again.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
 
 
 def _scripts(package: str, kind: str) -> list[tuple[str, str]]:
-    """The names and texts of the `.sql` files in a folder of a package; none where the folder is missing."""
+    """The names and texts of the `.sql` files in a folder of a package; none if the folder is missing."""
     folder = resources.files(package).joinpath(kind)
     entries = sorted(folder.iterdir(), key=lambda entry: entry.name) if folder.is_dir() else []
     return [

@@ -1,7 +1,7 @@
 """Which code may run on which schema.
 
-Schemas expand, then contract. Each schema says the oldest code that it bears, so that during a rolling restart old code
-goes on running on the new schema. Code never runs on a schema older than itself.
+Schemas expand, then contract. Each schema names the oldest code that it supports, so that old code keeps running on the
+new schema during a rolling restart. Code never runs on a schema that is older than itself.
 """
 
 from duetime.errors import SchemaMismatch
@@ -15,6 +15,6 @@ def check_versions(*, found: int, oldest_code: int, code: int, where: str) -> No
         )
     if oldest_code > code:
         raise SchemaMismatch(
-            f"the schema of {where} is at version {found} and bears code from version {oldest_code} on; this is {code}",
+            f"the schema of {where} is at version {found} and needs code from version {oldest_code} on; this is {code}",
             remedy="install a newer duetime",
         )

@@ -1,4 +1,4 @@
-"""Secrets of tenants: bytes that were sealed above the store."""
+"""Secrets of tenants, as bytes that the caller has encrypted."""
 
 from datetime import datetime, timedelta
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Tenants, keys and entries of the audit log as they are read back, made from the rows of any store."""
+"""Tenants, keys and audit entries from the rows of either store."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -13,21 +13,21 @@ from duetime.store.rules.quotas import limits_of
 from duetime.store.shared.job_rows import Fields
 
 FIRST_ID = UUID(int=0)
-"""Below every id there is."""
+"""Below all ids."""
 LAST_ID = UUID(int=(1 << 128) - 1)
-"""Above every id there is."""
+"""Above all ids."""
 DEAD_KEYS = 1000
-"""How many API keys of a tenant that cannot be used any more are kept, for people who look."""
+"""How many revoked and expired API keys of a tenant are kept."""
 NOTED_EVERY = timedelta(minutes=1)
-"""How often it is noted that a key or a session was used."""
+"""How often the use of a key or session is recorded."""
 PARTS_OF_KEYS = 20
-"""How many parts of the old keys are looked at each time."""
+"""How many parts of the old keys one call checks."""
 KEYS_OF_LIMITS = timedelta(hours=1)
 """How long an unused key of a limit is kept."""
 EVENTS = timedelta(minutes=10)
 """How long an event can be read."""
 UNREAD_EVENTS = timedelta(days=1)
-"""How long it stays when notifications have not come to it."""
+"""How long an event is kept that notifications have not processed."""
 
 
 def stored_tenant(row: Fields) -> Tenant:
@@ -91,14 +91,14 @@ def no_key(key_id: UUID) -> NotFound:
 
 
 def unusable_key() -> Conflict:
-    return Conflict("this key cannot be used any more", remedy="create a new one")
+    return Conflict("this key was revoked or has expired", remedy="create a new one")
 
 
 def last_root_key() -> Conflict:
     return Conflict(
-        "this is the last root key that can be used",
+        "this is the last usable root key",
         field="key_id",
-        remedy="make another one first: duetime keys create root NAME",
+        remedy="create another one first: duetime keys create root NAME",
     )
 
 
@@ -107,7 +107,7 @@ def no_session(session_id: UUID) -> NotFound:
 
 
 def taken(name: str | None) -> NameTaken:
-    return NameTaken(f"there is a tenant {name!r} already", field="name", remedy="choose another name")
+    return NameTaken(f"the tenant {name!r} already exists", field="name", remedy="choose another name")
 
 
 def no_secret(name: str) -> NotFound:

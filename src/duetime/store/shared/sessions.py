@@ -1,4 +1,4 @@
-"""Sessions of browsers, and the links that begin them."""
+"""Browser sessions, and the login links that begin them."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,8 +1,7 @@
-"""States by their names in SQL.
+"""Names of states in SQL.
 
-A statement says `RunState.SUCCEEDED`, as the code does, and the loader puts the stored number in its place. All SQL is
-lower case, so a name that begins with a capital and goes on in lower case before a dot is never anything else: one that
-no enum declares is an error.
+A statement says `RunState.SUCCEEDED`, as the code does, and the loader replaces the name by the stored number. All SQL
+is lower case, so `Capital.NAME` can only be a state: a name that no enum declares is an error.
 """
 
 import re
@@ -29,7 +28,7 @@ _NAME = re.compile(r"\b[A-Z][a-z]\w*\.\w+")
 
 
 def with_numbers(text: str, where: str) -> str:
-    """SQL with the stored numbers of the states that it names. Raises `ValueError` for a name that is not declared."""
+    """Replace names of states by their stored numbers. Raises `ValueError` for a name that is not declared."""
 
     def number(match: re.Match[str]) -> str:
         try:

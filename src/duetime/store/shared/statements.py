@@ -1,10 +1,10 @@
 """Named SQL statements.
 
 A `.sql` file holds statements, each under a line `-- name: what it does`. A statement starts at its name and ends at
-the next one. Statements that both dialects share are in `shared/sql`, in PostgreSQL's words; `sqlite/dialect.py` says
-what differs in SQLite. Where that is not enough, each dialect has a version in its own `sql` folder, under the same
+the next one. Statements that both dialects share are in `shared/sql`, in PostgreSQL's dialect; `sqlite/dialect.py`
+translates them for SQLite. If that is not enough, each dialect has a version in its own `sql` folder, under the same
 name; a test asserts it.
-A statement names states as the code does, `RunState.SUCCEEDED`: `state_names.py` puts the stored numbers in place.
+A statement names states as the code does, `RunState.SUCCEEDED`: `state_names.py` inserts the stored numbers.
 """
 
 import re
@@ -25,7 +25,7 @@ def statements(package: str) -> MappingProxyType[str, str]:
         if entry.name.endswith(".sql"):
             for name, body in parse(with_numbers(entry.read_text("utf-8"), f"{package}/sql/{entry.name}")):
                 if name in found:
-                    raise ValueError(f"the statement {name!r} stands twice in {package}")
+                    raise ValueError(f"{package} has two statements {name!r}")
                 found[name] = body
     return MappingProxyType(found)
 

@@ -1,4 +1,4 @@
-"""Surveying: figures of the whole database that cost the same however large it is."""
+"""Figures of the whole database, at a cost that does not depend on its size."""
 
 from collections.abc import Callable
 

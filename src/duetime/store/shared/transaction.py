@@ -1,9 +1,9 @@
-"""What the roles that both stores share run their statements with.
+"""The interface through which shared roles run their statements.
 
-A role is written once, over named statements with named parameters and plain Python values. PostgreSQL runs the work of
-a transaction on the event loop; SQLite runs the same coroutine on the store's own thread, where no statement waits. So
-work may wait for nothing but its transaction. It may also run more than once: a transaction that the database ended in
-favour of another one is made again.
+A role is written once, with named statements, named parameters and plain Python values. PostgreSQL runs the work of a
+transaction on the event loop; SQLite runs the same coroutine on the store's own thread, where no statement suspends. So
+the work may await only its transaction. It may run more than once: a transaction that the database aborted because of a
+deadlock is repeated.
 """
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -34,7 +34,7 @@ class Statements(Protocol):
         """The first column of the first row; None without a row."""
 
     async def execute(self, name: str, /, **given: Any) -> int:
-        """How many rows it touched."""
+        """Returns how many rows it changed."""
 
     async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
         """Run a statement for each of these, all of them or none."""
@@ -44,8 +44,8 @@ class Transaction(Statements, Protocol):
     """One transaction."""
 
     async def lock(self, name: str, /, **given: Any) -> Row | None:
-        """Run a statement whose only purpose is to hold something against other transactions. A file has one writer, so
-        SQLite has no such statement, and the answer is None."""
+        """Run a statement that only locks rows against other transactions. A file has one writer, so SQLite has no such
+        statement, and the answer is None."""
 
     async def now(self) -> datetime:
         """The database's clock."""
@@ -55,20 +55,20 @@ Work = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
 class Transactions(Statements, Protocol):
-    """A database. Each of its statements is a transaction of its own."""
+    """A database. Each of its statements is its own transaction."""
 
     def of(self, tenant_id: int) -> "Transactions":
-        """Transactions that see the rows of one tenant and no others, whatever a statement forgets."""
+        """Transactions that see only the rows of one tenant, even if a statement lacks the condition."""
 
     def reading(self, tenant_id: int) -> "Transactions":
-        """The same, but they only read, and all statements of one see the same moment."""
+        """The same, but read only, and all statements of a transaction see the same snapshot."""
 
     async def run(self, work: Work[T]) -> T:
-        """What `work` returns, once its transaction is committed."""
+        """Run `work` in a transaction; returns its result after the commit."""
 
 
 class SingleStatements:
-    """Each statement as a transaction of its own."""
+    """Each statement in its own transaction."""
 
     async def alone(self, work: Work[T]) -> T:
         """Run the one statement of this work."""
@@ -109,6 +109,6 @@ class SharedRole:
 
 
 def found(row: Row | None) -> Row:
-    """A row that the statements before have made sure of."""
+    """A row that must exist because of earlier statements."""
     assert row is not None
     return row

@@ -1,4 +1,4 @@
-"""Token buckets, which processes that share the file share too."""
+"""Token buckets in the file, shared by the processes that use it."""
 
 from collections.abc import Sequence
 from typing import Any

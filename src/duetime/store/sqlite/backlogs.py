@@ -1,7 +1,7 @@
-"""Backlogs: due cursors that their tenants may not fire yet, since they are suspended or have used up their rate.
+"""Backlogs: due cursors that cannot fire yet, because their tenant is suspended or has used up its rate.
 
-A cursor goes there when a scan meets it, and leaves when it fires: no scan passes over it in between. What comes into
-view behind a backlog goes to its end, so a tenant fires in order.
+A scan puts a cursor there, and it leaves when it fires: no scan walks over it in between. While a tenant has a backlog,
+its other due cursors go to the end of it, so that it fires in order.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ _SECOND = 1_000_000
 
 
 class Due(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A cursor that may fire, as it is read."""
+    """A cursor that may fire."""
 
     job_id: UUID
     tenant_id: int
@@ -36,7 +36,7 @@ _due = msgspec.json.Decoder(list[Due])
 
 
 class Turns:
-    """What may fire in one scan: what was taken, what goes to a backlog, and what rates are charged for it."""
+    """One scan's decision: which cursors fire, which go to a backlog, and what the rates are charged."""
 
     def __init__(self, connection: Connection, now: int, limit: int, without: Collection[UUID]) -> None:
         self._connection = connection
@@ -44,7 +44,7 @@ class Turns:
         self._rates: dict[int, tuple[float, int]] = {}
         self.taken = self._from_backlogs(max(1, limit // 2), without)
         self.has_more = len(self.taken) >= max(1, limit // 2)
-        """Whether backlogs may hold more that may fire now."""
+        """Whether backlogs may have more cursors that can fire now."""
         room = limit - len(self.taken)
         fresh = [
             due for due in self._read("due_cursors", now=now, limit=room + len(without)) if due.job_id not in without
@@ -53,7 +53,7 @@ class Turns:
         self.held = self._admit(fresh)
 
     def charge(self, fired: Counter[int]) -> None:
-        """Tenants under a rate have fired so many; the others are counted too, and not charged."""
+        """Charge the rates of tenants for their fires. Tenants without a rate are ignored."""
         used = [
             (tenant_id, since + round(fired[tenant_id] * _SECOND / rate))
             for tenant_id, (rate, since) in self._rates.items()
@@ -74,7 +74,7 @@ class Turns:
         return taken
 
     def _admit(self, fresh: Sequence[Due]) -> int:
-        """Take what may fire, and put the rest into backlogs; returns how many those are."""
+        """Take the cursors that may fire, and put the others into backlogs; returns how many went there."""
         wanted = Counter(due.tenant_id for due in fresh)
         granted: dict[int, int] = {}
         for tenant_id, waits, rate, used_until in self._connection.rows("admit_fires", {"tenants": listed([*wanted])}):
@@ -94,8 +94,8 @@ class Turns:
         return len(held)
 
     def _room(self, tenant_id: int, rate: float, used_until: int | None) -> int:
-        """How many fires a rate has room for: a tenant saves up for a second, or for one fire where that takes longer.
-        A moment ahead of the clock was written before it was put back."""
+        """How many fires a rate allows now. A tenant saves up for one second, or for one fire if that takes longer. A
+        future `used_until` was written before the clock was set back."""
         saved = round(max(1.0, 1.0 / rate) * _SECOND)
         since = max(min(used_until or 0, self._now), self._now - saved)
         self._rates[tenant_id] = rate, since

@@ -1,4 +1,4 @@
-"""CallerTransactions: nobody else can hold a transaction in a file that belongs to one process."""
+"""A file belongs to one process, so callers cannot have their own transactions in it."""
 
 from typing import NoReturn
 from uuid import UUID
@@ -22,5 +22,5 @@ def _refuse() -> NoReturn:
     raise InvalidInput(
         "the embedded database cannot take part in your transaction",
         field="connection",
-        remedy="leave out connection=, or use PostgreSQL (DUETIME_DATABASE_URL)",
+        remedy="omit connection=, or use PostgreSQL (DUETIME_DATABASE_URL)",
     )

@@ -1,4 +1,4 @@
-"""Claiming: from lanes, each the head of one index; what is claimed leaves that index."""
+"""Claiming: each lane is the head of one index; a claimed run leaves that index."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class ClaimingRole(Role):
 
     async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
         by_lane: dict[int, list[UUID]] = defaultdict(list)
-        for run_id, lane_id in dict.fromkeys(announced):  # it may have been announced twice
+        for run_id, lane_id in dict.fromkeys(announced):  # a run may be announced twice
             by_lane[lane_id].append(run_id)
 
         def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:
@@ -90,14 +90,14 @@ def claim_for(
     room: int | None = None,
     announced: Mapping[int, Sequence[UUID]] | None = None,
 ) -> list[tuple[Any, ...]]:
-    """Claim for one worker, up to its room; `left` says how much may still be taken from each lane, and is lowered.
-    Where runs were announced, it takes no others."""
+    """Claim for one worker, up to its room. `left` is how many runs each lane may still give, and is reduced. If runs
+    were announced, it takes no others."""
     worker = connection.row("alive", this)
     if worker is None:
         return []
     before = connection.value("find_claim", this)
     if before is not None:
-        # This very claim has happened: its answer was lost on the way.
+        # This claim has happened before, and its answer was lost.
         return connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
     rows: list[tuple[Any, ...]] = []
     rules = read_rules(connection, this["now"])
@@ -127,7 +127,7 @@ def claim_for(
 
 
 def _release(connection: Connection, this: dict[str, Any]) -> int:
-    connection.execute("take_numbers", this)  # and nothing can be claimed under it any more
+    connection.execute("take_numbers", this)  # no claim can use this number any more
     ids = connection.value("find_claim", this)
     rows = connection.rows("release", {**this, "ids": ids, "places": places(ids)})
     end_freed(connection, this["now"], rows)

@@ -1,4 +1,4 @@
-"""Completing: fenced, batched, and the only way out of `runs`."""
+"""Completing: fenced and batched. Runs leave the table `runs` only by this module's statements."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def apply(
     completions: Sequence[Completion],
     lanes: Mapping[UUID, int] | None = None,
 ) -> frozenset[UUID]:
-    """Apply completions of any kind; returns the runs that were refused. Of two for one run, the first counts."""
+    """Apply completions of any kind; returns the refused runs. Of two completions of a run, the first counts."""
     ids = [item.run_id.bytes for item in completions]
     if len(set(ids)) < len(ids):
         first = list({item.run_id: item for item in reversed(completions)}.values())
@@ -99,8 +99,8 @@ def apply(
         return frozenset()
     refused: set[UUID] = set()
     cancelled: set[UUID] = set()
-    for place, shall_be_cancelled in exceptions:
-        (cancelled if shall_be_cancelled else refused).add(completions[place].run_id)
+    for place, is_cancelled in exceptions:
+        (cancelled if is_cancelled else refused).add(completions[place].run_id)
     little, ends, again, over = [], [], [], []
     for item in completions:
         if item.run_id in refused:
@@ -139,7 +139,7 @@ def _tell(
     ends: Sequence[Completion],
     again: Sequence[Completion],
 ) -> None:
-    """Tell what becomes of runs, as long as their rows are there to say whose they are."""
+    """Append events of these runs, while their rows still name the tenant."""
     kinds: dict[EventKind, list[UUID]] = defaultdict(list)
     kinds[EventKind.SUCCEEDED] = [item.run_id for item in little]
     for item in ends:
@@ -151,7 +151,7 @@ def _tell(
 
 
 def _says_little(item: Completion) -> bool:
-    """Succeeded, with a result at most: the short road."""
+    """Succeeded, with at most a result: the fast path."""
     return item.verdict.event is Event.SUCCEED and item.logs is None
 
 

@@ -1,4 +1,4 @@
-"""One connection, its named statements, and what SQLite's errors mean to duetime."""
+"""One connection, its named statements, and the translation of SQLite's errors."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _REFUSED = (
 
 
 def split(script: str) -> tuple[str, ...]:
-    """The single statements of a script; SQLite takes one at a time."""
+    """The statements of a script; `sqlite3` executes one at a time."""
     parts, rest = [], ""
     for line in script.splitlines(keepends=True):
         rest += line
@@ -58,7 +58,7 @@ def split(script: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-# What is one statement in PostgreSQL, where a statement may write to several tables, is here several under one name.
+# A statement of PostgreSQL may write to several tables. Here it is several statements under one name.
 SQL = {
     **{name: split(translated(body)) for name, body in statements(SHARED).items()},
     **{name: split(body) for name, body in statements("duetime.store.sqlite").items()},
@@ -68,16 +68,16 @@ Parameters = Mapping[str, Any]
 
 
 class Connection:
-    """What runs named statements. It belongs to the store's own thread."""
+    """Runs named statements. Only the store's own thread uses it."""
 
     def __init__(self, path: Path | None) -> None:
         self.ends_noted = False
-        """Whether the end of a run that somebody waits for was noted since the last commit."""
+        """Whether the end of a run with dependents was recorded since the last commit."""
         self._readers: dict[str, Reader] = {}
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"this Python comes with SQLite {sqlite3.sqlite_version}, which is too old",
-                remedy="3.38 or newer is needed: use another Python, or PostgreSQL (DUETIME_DATABASE_URL)",
+                remedy="use a Python with SQLite 3.38 or newer, or PostgreSQL (DUETIME_DATABASE_URL)",
             )
         self.raw = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, cached_statements=256)
         try:
@@ -98,7 +98,7 @@ class Connection:
             raise over_quota(kind, getattr(limits_of(tenant), kind)) from None
 
     def rows(self, name: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-        """Run a statement; where it is several, the answer is what they return together."""
+        """Run a statement. If it has several parts, returns the rows of all."""
         found: list[tuple[Any, ...]] = []
         for statement in SQL[name]:
             found += self.run(statement, parameters).fetchall()
@@ -113,7 +113,7 @@ class Connection:
         return found[0][0] if found else None
 
     def records(self, name: str, parameters: Parameters) -> list[dict[str, Any]]:
-        """Rows with named columns, and values of the types that `columns.py` declares."""
+        """Rows with named columns, and values with the types that `columns.py` declares."""
         found: list[dict[str, Any]] = []
         for statement in SQL[name]:
             cursor = self.run(statement, parameters)
@@ -125,20 +125,20 @@ class Connection:
         return found
 
     def execute(self, name: str, parameters: Parameters) -> int:
-        """Run a statement; returns how many rows its last part touched."""
+        """Run a statement; returns how many rows its last part changed."""
         count = 0
         for statement in SQL[name]:
             count = self.run(statement, parameters).rowcount
         return count
 
     def many(self, name: str, rows: Sequence[Parameters] | Sequence[tuple[Any, ...]]) -> None:
-        """Run a statement for each row, its parts in order: first one part for all rows, then the next."""
+        """Run a statement for each row: its first part for all rows, then the next part."""
         for statement in SQL[name]:
             self.raw.executemany(statement, rows)
 
 
 def meaning(error: Exception, shown: str) -> Exception:
-    """What an error means to duetime; errors that are no surprise to it stay as they are."""
+    """Translate an exception; duetime's own exceptions stay as they are."""
     if isinstance(error, DuetimeError):
         return error
     if isinstance(error, sqlite3.IntegrityError) and error.sqlite_errorname in _NOT_UNIQUE:
@@ -158,10 +158,10 @@ def meaning(error: Exception, shown: str) -> Exception:
         return SchemaMismatch(
             f"the database {shown} has no duetime schema, or an older one: {error}", remedy="run: duetime migrate"
         )
-    return StoreError(f"the database said no: {error}")
+    return StoreError(f"the database refused: {error}")
 
 
 def _primary(error: sqlite3.Error) -> str:
-    """The primary code: SQLITE_IOERR of SQLITE_IOERR_WRITE."""
+    """The primary result code: SQLITE_IOERR of SQLITE_IOERR_WRITE."""
     name: str = getattr(error, "sqlite_errorname", None) or ""
     return "_".join(name.split("_")[:2])

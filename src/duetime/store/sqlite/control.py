@@ -192,8 +192,8 @@ def _pause(connection: Connection, now: int, tenant_id: int, job_id: UUID, row: 
 
 
 def end_freed(connection: Connection, now: int, freed: Sequence[tuple[Any, ...]]) -> None:
-    """Runs that wait again (id, tenant, whether somebody asked to cancel it meanwhile) hold no limit any more; those
-    that shall be cancelled end."""
+    """Runs that wait again (id, tenant, whether a cancellation was requested) hold no limit any more; those
+    with a cancellation end."""
     free_holds(connection, now, [row[0] for row in freed])
     for run_id, tenant_id, cancel_requested in freed:
         if cancel_requested:

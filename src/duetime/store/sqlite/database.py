@@ -1,11 +1,10 @@
-"""The one thread that owns the connection, and group commit.
+"""The thread that owns the connection, and group commit.
 
-Whoever wants something of the file queues a plain function and waits for its answer on an event loop of its own. The
-thread takes what is queued, runs it in one transaction, each function inside a savepoint, so that one that fails is
-rolled back alone, and gives the answers after the commit: what was answered is on the disk. The more there is to do,
-the more functions share one sync.
+Callers queue plain functions and await the answers on their own event loops. The thread runs all queued functions in
+one transaction, each in a savepoint, so that a function that fails is rolled back alone. It gives the answers after the
+commit, so that an answered change is on disk. Under load, more functions share one sync.
 
-A simulation has no threads: it calls `commit` and `give` itself, from a loop whose time is virtual.
+A simulation has no threads: it calls `commit` and `give` itself, from a loop with virtual time.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from duetime.store.sqlite.values import stamp
 
 T = TypeVar("T")
 Work = Callable[[Connection, int], T]
-"""What an operation does, given the connection and the time, in microseconds."""
+"""An operation: a function of the connection and the time in microseconds."""
 
 MOST_TOGETHER = 64
 
@@ -68,7 +67,7 @@ class Database:
 
     @property
     def used(self) -> int:
-        """Whether somebody waits for the one connection."""
+        """1 while callers wait for the connection, else 0."""
         return 0 if self._queue.empty() else 1
 
     async def open(self) -> None:
@@ -91,7 +90,7 @@ class Database:
             self._thread = None
             raise
         except BaseException:
-            await self.close()  # whoever opens it was told to stop: the file shall not stay taken
+            await self.close()  # the caller was cancelled: release the file
             raise
 
     async def close(self) -> None:
@@ -103,7 +102,7 @@ class Database:
             await asyncio.to_thread(thread.join)
 
     async def run(self, work: Work[T]) -> T:
-        """Run this on the store's thread, inside a transaction; the answer comes after the commit."""
+        """Run this on the store's thread, in a transaction; the answer comes after the commit."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._guard:
@@ -135,7 +134,7 @@ class Database:
                 ownership.release()
 
     def commit(self, connection: Connection, batch: list[Asked]) -> list[Answer]:
-        """Run these in one transaction; their answers count once this returns."""
+        """Run these in one transaction. Their answers are valid once this returns."""
         raw = connection.raw
         try:
             raw.execute("begin immediate")
@@ -143,7 +142,7 @@ class Database:
             if raw.in_transaction:
                 raw.execute("commit")
         except Exception as error:
-            # A full disk or the like: nothing of the whole batch has happened.
+            # For example a full disk: the whole batch is rolled back.
             if raw.in_transaction:
                 raw.execute("rollback")
             self._on_rollback()
@@ -170,7 +169,7 @@ class Database:
                 raw.execute("rollback to one")
                 raw.execute("release one")
             else:
-                raise  # SQLite itself gave up the transaction, and with it what the others did
+                raise  # SQLite has rolled back the transaction, and with it the other functions
             return Answer(asked, None, meaning(error, self.shown))
         if not alone:
             raw.execute("release one")
@@ -178,7 +177,7 @@ class Database:
 
 
 def _queued(queue: "SimpleQueue[Asked | None]") -> list[Asked] | None:
-    """Wait for something to do, and take what else is there; None when the end was asked for."""
+    """Wait for a function, and take all that are queued; None when the store is closing."""
     asked = queue.get()
     if asked is None:
         return None
@@ -189,19 +188,19 @@ def _queued(queue: "SimpleQueue[Asked | None]") -> list[Asked] | None:
         except Empty:
             break
         if following is None:
-            queue.put(None)  # first what was asked before the end
+            queue.put(None)  # functions that were queued before the end come first
             break
         batch.append(following)
     return batch
 
 
 def give(answers: list[Answer]) -> None:
-    """Wake each event loop once, however many answers are for it."""
+    """Deliver answers, with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
     for answer in answers:
         by_loop.setdefault(answer.asked.loop, []).append(answer)
     for loop, given in by_loop.items():
-        # A loop that is closed has nobody left who waits.
+        # A closed loop has no waiters.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_deliver, given)
 
@@ -217,4 +216,4 @@ def _deliver(answers: list[Answer]) -> None:
 
 
 def _nothing(_connection: Connection, _now: int) -> None:
-    """The work of opening: it is done by the time it is asked for."""
+    """The work of opening, which is done when the connection is open."""

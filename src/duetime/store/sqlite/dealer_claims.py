@@ -1,4 +1,4 @@
-"""Coalescing: what a server does for many remote workers, in one transaction."""
+"""Batched claims and renewals for many remote workers, in one transaction."""
 
 from collections.abc import Sequence
 from uuid import UUID

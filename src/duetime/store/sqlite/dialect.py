@@ -1,7 +1,7 @@
-"""Shared statements in SQLite's words.
+"""Translation of shared statements to SQLite.
 
-`shared/sql` is written in PostgreSQL's words with named parameters. What differs in SQLite is listed here; a statement
-that needs more than that has a version of its own in the `sql` folder of each dialect.
+`shared/sql` is written in PostgreSQL's dialect with named parameters. The differences are listed here. A statement that
+needs more than these rules has its own version in the `sql` folder of each dialect.
 """
 
 import re
@@ -9,20 +9,20 @@ import re
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # An embedded store is given its clock.
+        # An embedded store takes the time from its clock.
         (r"duetime\.(?:now|clock)\(\)", ":now"),
-        # A file is one schema.
+        # A file has one schema.
         (r"\bduetime\.", ""),
-        # Ids are packed into one value, with a list that is as long (`values.encoded`).
+        # Ids are packed into one value, with a second list of the same length (`values.encoded`).
         (
             r"= any\(:(\w+)::uuid\[\]\)",
             r"in (select substr(:\1, at.key * 16 + 1, 16) from json_each(:\1_places) at)",
         ),
         # Other lists are JSON.
         (r"= any\(:(\w+)::\w+\[\]\)", r"in (select value from json_each(:\1))"),
-        # In PostgreSQL this makes the planner take the index of what stands before it, whatever it believes of sizes.
+        # In PostgreSQL this makes the planner use the index of the left side, whatever the statistics say.
         (r"= any\(array\[([\w.:]+)\]\)", r"= \1"),
-        # Values have no types to state.
+        # SQLite needs no casts.
         (r"::(?:[a-z][a-z0-9]*|\"char\")(?:\[\])?", ""),
         # A file has one writer.
         (r"\s+for (?:no key )?(?:update|share)(?: of \w+)?(?: skip locked)?\b", ""),

@@ -11,7 +11,7 @@ from duetime.store.rules.edits import (
     Edit,
     calendars_named,
     changes_rhythm,
-    check_nobody_waits,
+    check_no_dependents,
     check_version,
     comes_to_repeat,
     plan_edit,
@@ -55,7 +55,7 @@ class EditingRole(Role):
         calendars = at_once(hold_calendars(SqliteTransaction(connection, now), tenant_id, calendars_named(changes)))
         of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
         if comes_to_repeat(row, changes):
-            check_nobody_waits(job_id, connection.value("is_waited_for", of_job))
+            check_no_dependents(job_id, connection.value("is_waited_for", of_job))
         ended = connection.value("ended_runs_of_job", {**of_job, "limit": 1}) if changes_rhythm(changes) else None
         newest = None if ended is None else identity(ended)
         edit = plan_edit(job_id, row, runs, changes, moment(now), calendars, newest)

@@ -1,4 +1,4 @@
-"""Telling those who listen what changed. While nobody does, it costs a look at one row."""
+"""Appending to the event log. Without a listener it costs reading one row."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ def tell(connection: Connection, now: int, kind: int, tenant_id: int, ids: Seque
 
 
 def tell_of_runs(connection: Connection, now: int, kind: EventKind, run_ids: Iterable[UUID]) -> None:
-    """Tell of live runs of any tenants; somebody is known to listen."""
+    """Append events of live runs of any tenants. The caller has checked that a listener exists."""
     ids = packed(run_ids)
     by_tenant: dict[int, list[bytes]] = defaultdict(list)
     for run_id, tenant_id in connection.rows("tenants_of_runs", {"ids": ids, "ids_places": places(ids)}):

@@ -1,4 +1,4 @@
-"""Looking at a file without touching it: nothing is made, migrated or locked, whoever else has it open."""
+"""Reading facts from a database file without creating, migrating or locking anything, even if a process has it open."""
 
 import os
 import sqlite3
@@ -15,14 +15,14 @@ from duetime.store.sqlite.schema import VERSION
 
 class FileFindings(NamedTuple):
     schema_version: int | None
-    """None when there is no schema, or no file, yet."""
+    """None when there is no schema or no file yet."""
     workers: int
     owner: str | None
     """The process that has the file open."""
 
 
 def inspect_file(path: Path) -> FileFindings:
-    """What is found; raises `SchemaMismatch` for a schema that is newer than this code can bear."""
+    """Inspect a file. Raises `SchemaMismatch` for a schema that is too new for this code."""
     if not path.exists():
         _check_folder(path)
         return FileFindings(None, 0, None)
@@ -32,14 +32,14 @@ def inspect_file(path: Path) -> FileFindings:
     except sqlite3.Error as error:
         raise meaning(error, str(path)) from error
     if version is not None:
-        # An older one is brought up to date by whoever opens the file next.
+        # The next process that opens the file migrates an older schema.
         check_versions(found=max(version, VERSION), oldest_code=oldest_code, code=VERSION, where=str(path))
     owner = owner_of(path)
     return FileFindings(version, workers, None if owner is None else owner.process)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # A file that nobody has open has no log beside it; even reading would make one, unless told that nothing changes.
+    # A file that no process has open has no WAL. Reading would create one, except with `immutable`.
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=5)
 
@@ -54,7 +54,7 @@ def _read(connection: sqlite3.Connection) -> tuple[int | None, int, int]:
 
 
 def _check_folder(path: Path) -> None:
-    """Whether the file could be made when it is needed."""
+    """Check that the file can be created."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise StoreError(f"the file {path} cannot be made: {folder} is not a folder that can be written to")
+        raise StoreError(f"the file {path} cannot be created: {folder} is not a writable folder")

@@ -1,4 +1,4 @@
-"""Firing: due cursors become runs, and move on, in one transaction."""
+"""Firing: due cursors make runs and move on, in one transaction."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -48,7 +48,7 @@ class FiringRole(Role):
             if fires:
                 put_on_trial(connection, now, [fire.job_id for fire in fires])
             connection.many("set_aside", [{"job_id": item.job_id.bytes, "problem": item.problem} for item in aside])
-            since = now + 1 if without or passed else 0  # what is passed by now must not call for a look at once
+            since = now + 1 if without or passed else 0  # a job that is passed by must not cause a scan at once
             next_scan = None if turns.full else connection.value("next_scan", {"since": since})
             next_in = None if next_scan is None else duration(next_scan - now)
             if turns.has_more and not turns.full:
@@ -117,7 +117,7 @@ def _move_cursors(connection: Connection, now: int, fires: Sequence[Fire]) -> No
 
 
 def _due(connection: Connection, taken: Sequence[Due]) -> list[DueJob]:
-    """The jobs in view; those that are decided when they are due with their live runs."""
+    """The jobs in view. Jobs that are decided when they are due come with their live runs."""
     live: dict[UUID, list[LiveRun]] = defaultdict(list)
     exact = [due for due in taken if due.exact]
     if exact:

@@ -1,4 +1,4 @@
-"""Handing over: runs that go on without their worker, in the hands of whoever it called."""
+"""Handing over: runs that a receiver executes after their worker handed them over."""
 
 from collections import defaultdict
 from typing import Any
@@ -24,7 +24,7 @@ class HandOverRole(Role):
 
 
 def reap_late(connection: Connection, now: int, limit: int, judge: JudgeLost) -> int:
-    """End what receivers have not finished in time, or what shall be cancelled."""
+    """End runs that receivers have not finished in time, or whose cancellation was requested."""
     return _judge(connection, now, connection.records("late_handovers", {"now": now, "limit": limit}), judge)
 
 

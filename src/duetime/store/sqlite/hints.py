@@ -1,4 +1,4 @@
-"""Wake-ups inside the process: coalesced, each on the event loop that listens, and never needed to be correct."""
+"""Wake-ups inside the process: coalesced, on the listener's event loop, never needed for correctness."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ class _Listener:
             if hint in self._pending:
                 return
             self._pending.add(hint)
-        # A loop that is closed does not listen any more.
+        # A closed loop does not listen.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._hear, hint)
 

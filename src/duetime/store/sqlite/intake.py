@@ -1,4 +1,4 @@
-"""Intake: jobs are written once, in one transaction for any batch, straight into the home where they belong."""
+"""Intake: each batch of jobs is stored in one transaction, each job directly in its home."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -139,7 +139,7 @@ class IntakeRole(Role):
         return answers
 
     def _edit_named(self, connection: Connection, now: int, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
-        """The request is an edit of the job that its key names."""
+        """Apply the request as an edit of the job that its key names."""
         row, runs = met.standing
         assert row is not None
         edit = self._edits.edit_within(connection, now, tenant_id, met.job_id, row, runs, changes_for(job))
@@ -166,7 +166,7 @@ def _insert_ready(
 def _depend(
     connection: Connection, now: int, tenant_id: int, placed: dict[UUID, Placed], lanes: dict[LaneKey, int]
 ) -> dict[UUID, Submitted]:
-    """Store those jobs that depend on others; and let jobs that were replaced be followed like those before."""
+    """Store the jobs that depend on others, and keep the dependents of replaced jobs."""
     dependents = {asked_id: place for asked_id, place in placed.items() if place.job.depends_on is not None}
     answers = insert_dependents(connection, now, tenant_id, dependents, lanes) if dependents else {}
     for place in placed.values():
@@ -261,7 +261,7 @@ def _find_keys(connection: Connection, tenant_id: int, jobs: Sequence[NewJob]) -
 
 
 def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | Editable | None:
-    """What a submission with the key of an earlier job does; the waiting run of one that is replaced is withdrawn."""
+    """What a submission with the key of an earlier job does. The waiting run of a replaced job is withdrawn."""
     of_job = {"tenant_id": tenant_id, "job_id": known.job_id.bytes}
     rows = connection.records("lock_schedule", of_job)
     standing = Standing(rows[0] if rows else None, live_runs(connection, tenant_id, known.job_id))

@@ -1,7 +1,7 @@
 """The lanes of the file, and which of them are awake.
 
-The file has one process and one writer. What is known here holds until this process lets a lane fall asleep, or
-something is rolled back.
+The file has one process and one writer, so this cache is valid until this process lets a lane fall asleep, or a
+transaction is rolled back.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from duetime.store.sqlite.values import microseconds, stamp
 _A_DAY = 86_400_000_000
 _LONG = 0.005
 _SHARE = 0.01
-"""A pass over all runs that takes long is made for so much of the time at the most."""
+"""Passes over all runs take at most this share of the time."""
 
 
 def _key(tenant_id: int, queue: str, tier: int, task: str, trial: int, keyed: int) -> LaneKey:
@@ -25,7 +25,7 @@ def _key(tenant_id: int, queue: str, tier: int, task: str, trial: int, keyed: in
 
 
 class LaneBook:
-    """Used on the store's own thread only."""
+    """Only the store's own thread uses it."""
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class LaneBook:
         self._keys: dict[int, LaneKey] = {}
         self._tidy_at = 0.0
         self.has_limits = False
-        """Whether anything was claimed under a limit: then the end of a run may let another one start."""
+        """Whether any run was claimed under a limit: then the end of a run may let another run start."""
 
     def awake(self, connection: Connection) -> list[Lane]:
         """The lanes that are awake, by id."""
@@ -57,20 +57,19 @@ class LaneBook:
         return LaneChanges(turn, self.awake(connection), [], whole=True)
 
     def ids(self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False) -> dict[LaneKey, int]:
-        """The ids of lanes, woken or made where they are not awake. Work that was accepted before gets its lanes
-        however many its tenant has."""
+        """The ids of lanes; wakes or creates those that are not awake. The limit on lanes applies only to new work."""
         wanted = set(keys)
         for key in sorted(wanted - self._ids.keys()):
             self._learn(Lane(self._wake(connection, key, new_work=new_work), key))
         return {key: self._ids[key] for key in wanted}
 
     def awake_again(self, connection: Connection, lane_id: int) -> int:
-        """The id under which a lane is awake now that may have fallen asleep."""
+        """The current id of a lane that may have fallen asleep."""
         key = self.key(connection, lane_id)
         return lane_id if key is None else self.ids(connection, [key])[key]
 
     def key(self, connection: Connection, lane_id: int) -> LaneKey | None:
-        """What a lane is, if it is there."""
+        """The key of a lane, if it exists."""
         if lane_id not in self._keys:
             row = connection.row("lanes_by_id", {"id": lane_id})
             return None if row is None else _key(*row[1:])
@@ -100,13 +99,13 @@ class LaneBook:
         return len(ids)
 
     def wake_used(self, connection: Connection, now: int) -> int:
-        """Wake lanes that runs wait in though they are asleep."""
+        """Wake lanes that are asleep although they have runs."""
         ids = [row[0] for row in connection.rows("wake_used_lanes", {"now": now})]
         connection.many("put_lane_change", [{"lane_id": lane_id, "now": now} for lane_id in ids])
         return len(ids)
 
     def forget(self) -> None:
-        """Something was rolled back: perhaps a lane."""
+        """Clear the cache after a rollback, which may have undone a lane."""
         self._ids.clear()
         self._keys.clear()
 

@@ -1,4 +1,4 @@
-"""Leases: one row per worker, however many runs it holds."""
+"""Leases: one row per worker, regardless of the number of its runs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -110,7 +110,7 @@ def _tell_tasks(
     of_tenant = {"tenant_id": tenant_id}
     ((before, _),) = connection.rows("count_tasks", of_tenant)
     connection.many("tell_tasks", [{**of_tenant, "name": name, "said": said, "now": now} for name, said in told])
-    # Once for all of them: a trigger would count after each of thousands.
+    # Counted once for all rows: a trigger would count after each of thousands.
     ((count, most),) = connection.rows("count_tasks", of_tenant)
     if most is not None and count > max(before, most):
         raise over_quota("tasks", most)
@@ -121,18 +121,18 @@ def worker_of(row: tuple[Any, ...]) -> Worker:
     worker_id, name, tasks, queues, slots, started, lease_until, tenant_id, version, heard, *session = row
     key_id, token_hash = session or (None, None)
     return Worker(
-        identity(worker_id),
-        name,
-        names(tasks),
-        names(queues),
-        slots,
-        moment(started),
-        moment(lease_until),
-        tenant_id,
-        version,
-        moment(heard),
-        None if key_id is None else identity(key_id),
-        token_hash,
+        id=identity(worker_id),
+        name=name,
+        tasks=names(tasks),
+        queues=names(queues),
+        slots=slots,
+        started_at=moment(started),
+        lease_until=moment(lease_until),
+        tenant_id=tenant_id,
+        version=version,
+        heard_at=moment(heard),
+        key_id=None if key_id is None else identity(key_id),
+        token_hash=token_hash,
     )
 
 

@@ -1,4 +1,4 @@
-"""Claiming under limits. A file has one writer, so whatever is counted inside a transaction is exact."""
+"""Claiming under limits. A file has one writer, so counts inside a transaction are exact."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ def read_rules(connection: Connection, now: int) -> Rules:
 
 
 class Limited:
-    """Claims of one transaction, from lanes that are under limits."""
+    """The claims of one transaction, from lanes under limits."""
 
     def __init__(self, connection: Connection, now: int, rules: Rules) -> None:
         self._connection = connection
@@ -67,7 +67,7 @@ class Limited:
         return []
 
     def _heads(self, lane_id: int, room: int, number: int, announced: Sequence[UUID] | None) -> list[tuple[Any, ...]]:
-        """The first ready runs of a lane, or those that were announced there."""
+        """The first ready runs of a lane, or its announced runs."""
         this = {"lane_id": lane_id, "now": self._now}
         if announced is None:
             return self._connection.rows("candidates", {**this, "depth": depth_of_peek(room, number)})
@@ -161,7 +161,7 @@ class Limited:
 
 
 def free_holds(connection: Connection, now: int, run_ids: Iterable[bytes]) -> None:
-    """Runs are not running any more: what they held goes to those that wait for it."""
+    """Release the limits of runs that ended or wait again, and unpark other runs."""
     if connection.value("has_holds", {}) is None:
         return
     ids = b"".join(run_ids)
@@ -173,6 +173,6 @@ def unpark(connection: Connection, now: int, limit_ids: Iterable[int]) -> int:
 
 
 def free_parked(connection: Connection, now: int, limit: int) -> int:
-    """Give runs back their lanes that nobody came to free."""
+    """Unpark runs whose limit has room, although no completion has unparked them."""
     rows = connection.rows("parked_limits", {"now": now, "limit": limit})
     return unpark(connection, now, [row[0] for row in rows])

@@ -1,4 +1,4 @@
-"""What becomes of occurrences: runs, or rows that say why there is none. Any number in one step (`values.py`)."""
+"""Storing occurrences: as runs, or as skipped ones with their reason. Any number in one step (`values.py`)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,12 +1,12 @@
-"""The file belongs to one process.
+"""The file belongs to one process at a time.
 
-A lock on a file beside the database says so; the lock ends with the process, however that one ends. POSIX locks do not
-count inside one process, nor pass to a forked child, so a list of what this process has open stands beside them. The
-lock file is never opened by a process that holds it: closing any handle to it would give up the lock.
+The owner holds a lock on a file beside the database; the lock ends with the process. POSIX locks do not exclude callers
+within one process, and a forked child does not inherit them, so a list of open files complements them. A process that
+holds the lock never opens the lock file again: closing any handle to it would release the lock.
 
-The lock file names its owner, and whether that one serves: a server keeps the file for as long as it runs, and others
-reach it over HTTP. Any other owner has the file for a moment, so those who want it wait their turn. While they wait
-they share a lock on a second file, by which the owner knows that it is wanted, and lets go.
+The lock file names its owner, and whether the owner serves: a server keeps the file for as long as it runs, and other
+processes reach it over HTTP. Any other owner needs the file only for a moment, so other processes wait. While they
+wait, they share a lock on a second file. The owner sees that lock, and releases the file.
 """
 
 import errno
@@ -33,11 +33,11 @@ _SERVES = "serves"
 _READ = 40
 _LOOK_EVERY = 0.02
 _TELL_AFTER = 1.0
-"""Seconds: a process that waits for longer says for whom."""
+"""Seconds after which a waiting process logs the owner."""
 
 
 class _Here:
-    """What this process has open. A forked child has nothing of it: locks stay with the parent."""
+    """The files that this process has open. A forked child has none: locks stay with the parent."""
 
     def __init__(self) -> None:
         self.begin_anew()
@@ -55,11 +55,11 @@ _here = _Here()
 class Owner(NamedTuple):
     process: str
     serves: bool
-    """Whether it keeps the file for as long as it runs, and answers over HTTP."""
+    """Whether it is a server, which keeps the file for as long as it runs."""
 
 
 def owner_of(path: Path) -> Owner | None:
-    """The process that holds the file, without taking it; None when none does."""
+    """The process that owns the file, without locking it; None when there is no owner."""
     resolved = path.resolve()
     with _here.guard:
         if resolved in _here.open:
@@ -114,19 +114,18 @@ class Ownership:
         self._handle: int | None = None
 
     def take(self) -> None:
-        """Take the file. Waits its turn for as long as `patience` says, unless a server has it; then raises
-        `StoreLocked`."""
+        """Lock the file. Waits up to `patience` seconds, unless a server owns it, and then raises `StoreLocked`."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             resolved = self._path.resolve()
             self._take_in_turn(resolved)
-            # Made here, and not by SQLite, so that nobody else may read what jobs carry.
+            # Created here and not by SQLite, so that other users cannot read it.
             os.close(os.open(resolved, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
             self.release()
             if error.errno in _NO_ROOM:
                 raise StoreUnavailable(
-                    f"the file {self._path} cannot be used now: {error.strerror}", remedy="make room on the disk"
+                    f"the file {self._path} cannot be used now: {error.strerror}", remedy="free disk space"
                 ) from error
             raise StoreError(f"the file {self._path} cannot be used: {error.strerror}") from error
 
@@ -167,7 +166,7 @@ class Ownership:
         with _here.guard:
             if resolved in _here.open:
                 raise StoreLocked(
-                    f"the file {self._path} is open in this process already", remedy="share one store per file"
+                    f"the file {self._path} is already open in this process", remedy="share one store per file"
                 )
             self._handle = self._lock(_lock_file(resolved))
             self._resolved = resolved
@@ -194,10 +193,10 @@ class Ownership:
 
 @contextmanager
 def _waiting(resolved: Path) -> Iterator[None]:
-    """Let the owner know that this process waits."""
+    """Show the owner that this process waits."""
     handle = os.open(_waiting_file(resolved), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        # Owners look by taking it for an instant: then there is another look soon.
+        # An owner checks by locking this file for an instant; it checks again soon.
         for _ in range(5):
             try:
                 fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Pruning: in small steps, each a transaction of its own, so that nothing waits long behind it.
+"""Pruning in small steps, each in its own transaction, so that other callers do not wait long.
 
-What belongs to a job that may live in any home (its labels, its payloads) is gone through from old to young, a part
-at a time and round and round, and removed where the job is nowhere any more.
+Labels and payloads belong to a job that may be in any home. They are checked in batches from the oldest to the newest,
+again and again, and removed when no home has the job any more.
 """
 
 import logging
@@ -59,7 +59,7 @@ class PruningRole(Role):
         removed += await self._prune("prune_deleted_jobs", now - longest, batch)
         removed += await self._prune("prune_lanes", now - longest, batch)
         if woken := await self.database.run(self.lane_book.wake_used):
-            log.error("runs waited in %d lanes that were asleep", woken)
+            log.error("%d lanes with runs were asleep; they are awake now", woken)
         removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", past, batch)
         removed += await self._sweep_refs(past, batch)
         removed += await self._sweep("payloads", "payloads_in_turn", "sweep_payloads", past, batch)
@@ -98,7 +98,7 @@ class PruningRole(Role):
         return await self.database.run(work)
 
     async def _prune_keys(self, before: datetime, repeats_before: datetime, batch: int) -> int:
-        """A few parts in turn. Keys that live long stay in front: passing by all of them would take ever longer."""
+        """A few parts per call: keys that stay long are at the front, and to walk all of them would take too long."""
 
         def work(connection: Connection, _now: int) -> int:
             part = {"after": self._keys_after, "before": stamp(before)}
@@ -118,7 +118,8 @@ class PruningRole(Role):
         return removed
 
     async def _prune_history(self, past: datetime, batch: int) -> int:
-        """The oldest rows stand first, except those that were written while the clock was ahead: they are passed by."""
+        """The oldest rows come first, except for rows that were written while the clock was ahead: those are
+        skipped."""
         before = stamp(past)
 
         def work(connection: Connection, now: int) -> int:

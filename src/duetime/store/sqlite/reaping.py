@@ -1,4 +1,4 @@
-"""Reaping: runs whose worker is gone are freed, judged one by one, and counted as lost."""
+"""Reaping: the runs of a lost worker are freed; `judge` decides what becomes of each."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ class ReapingRole(Role):
 
         def work(connection: Connection, now: int) -> int:
             judged = 0
-            # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
+            # The worker's row is deleted first, so that a reaped worker can never renew.
             connection.execute("forget_dead_workers", {"now": now})
             self._sweep.sweep_within(connection, now, judge)
             judged += self._reap_dead(connection, now, limit, judge)
@@ -59,7 +59,7 @@ class ReapingRole(Role):
                 row["lost"] + 1,
             )
             for (claim, standing), rows in zip(claims, lost, strict=True)
-            # What a living worker does not hold has killed nothing.
+            # A run that a live worker does not hold has killed no process.
             for row in (rows if standing != ClaimStanding.NOT_HELD else ())
         ]
         lanes = suspect(connection, self.lane_book, now, losses)
@@ -73,7 +73,7 @@ class ReapingRole(Role):
 
     def _home(self, connection: Connection, lane_id: int) -> LaneKey:
         home = self.lane_book.key(connection, lane_id)
-        assert home is not None  # a lane with runs stays
+        assert home is not None  # a lane with runs is never removed
         return home
 
 

@@ -1,4 +1,4 @@
-"""What ended lately, from the newest rows of history."""
+"""The runs that ended lately, from the newest rows of history."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.role import Role
 
 _ROWS = 20_000
-"""How much of history is read."""
+"""How many rows of history are read."""
 
 
 class RecentRole(Role):

@@ -1,5 +1,5 @@
-"""The schema: a new file gets `schema.sql`, one of an older release the migrations that it lacks, in their order. Each
-step commits together with the version that it reaches."""
+"""The schema: a new file gets `schema.sql`, a file of an older release gets the missing migrations in order. Each step
+commits together with the version that it reaches."""
 
 from datetime import datetime
 
@@ -38,7 +38,7 @@ class SchemaRole(Role):
 
 
 def _take_step(connection: Connection, now: int) -> int | None:
-    """Returns the version that was reached; None where nothing is missing."""
+    """Returns the version that was reached; None if the schema is up to date."""
     found = _newest(connection, now)
     if found is None:
         script, reached = RELEASE.schema, RELEASE.version

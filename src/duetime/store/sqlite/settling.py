@@ -66,7 +66,7 @@ class SettlingRole(Role):
 
 
 def note_ends(connection: Connection, now: int, ids: bytes, states: str) -> None:
-    """Note the ends of those of these runs that somebody waits for, as long as their rows are there."""
+    """Record the ends of those of these runs that have dependents, while their rows exist."""
     if connection.value("any_followed", {}):
         connection.ends_noted |= connection.execute("note_ends", {"ids": ids, "states": states, "now": now}) > 0
 

@@ -1,4 +1,4 @@
-"""Transactions of the shared roles on SQLite: their coroutines run on the store's thread, and never wait there."""
+"""Transactions of the shared roles on SQLite: their coroutines run on the store's thread and never suspend."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,11 +61,11 @@ class SqliteTransactions(SingleStatements):
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits for nothing to its end."""
+    """Run a coroutine that never suspends."""
     try:
         work.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
     work.close()
-    raise RuntimeError("the work of a transaction may wait for nothing but its transaction")
+    raise RuntimeError("the work of a transaction may await only its transaction")

@@ -1,4 +1,4 @@
-"""How much of its quotas a tenant uses, counted part by part: all callers wait for the one connection."""
+"""A tenant's usage of its quotas, counted in parts, because all callers share one connection."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class UsageRole(Role):
     async def _count(
         self, part: str, count: str, wanted: dict[str, Any], ends: tuple[Any, Any], most: int | None
     ) -> tuple[int, int]:
-        """Rows and bytes between two ends, part by part: no caller waits long for the one connection."""
+        """Rows and bytes between two ends, in parts, so that no caller waits long for the connection."""
         after, end = ends
         rows = size = 0
 

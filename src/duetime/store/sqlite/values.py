@@ -1,8 +1,7 @@
-"""How values stand in the file: moments as microseconds since 1970, ids as 16 bytes, lists packed into one value.
+"""How values are stored: moments as microseconds since 1970, ids as 16 bytes, lists packed into one value.
 
-A statement that is given many ids gets them one after the other in a blob, and walks them with `json_each` over a
-second list (fences, or whatever belongs to each id). So it is one step for the database however many rows it touches:
-the interpreter's lock is let go once, and not once per row.
+A statement with many ids gets them concatenated in a blob, and iterates over them with `json_each` on a second list
+(fences, or other values of each id). So any number of rows is one call: it releases the GIL once, not once per row.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ _ID_LENGTH = 16
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__
 _set_safety: Callable[[UUID, SafeUUID], None] = UUID.__dict__["is_safe"].__set__
 _UNKNOWN = SafeUUID.unknown
-"""Members of an enumeration are looked up by a Python function in 3.11: it took as long as the rest of `identity`."""
+"""Python 3.11 looks up enum members in Python code, which took as long as the rest of `identity`."""
 
 _encoder = msgspec.json.Encoder()
 _names = msgspec.json.Decoder(tuple[str, ...])
@@ -40,7 +39,7 @@ def duration(microseconds: int) -> timedelta:
 
 
 def identity(body: bytes) -> UUID:
-    """A UUID from its bytes, without the checks of its constructor: three times as fast on the way to a worker."""
+    """A UUID from its bytes, without the checks of its constructor: three times as fast."""
     found = object.__new__(UUID)
     _set_number(found, int.from_bytes(body, "big"))
     _set_safety(found, _UNKNOWN)
@@ -65,24 +64,24 @@ def listed(values: Sequence[Any]) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """A list of names as it stands in a column."""
+    """A list of names from a column."""
     return _names.decode(text)
 
 
 def dates(text: str) -> tuple[date, ...]:
-    """A list of days as it stands in a column."""
+    """A list of days from a column."""
     return _dates.decode(text)
 
 
 def places(ids: bytes) -> str:
-    """A list as long as the ids in a blob, for statements that have nothing else to say of each."""
+    """A list of the same length as the ids in a blob, for statements without other values per id."""
     return listed([0] * (len(ids) // _ID_LENGTH))
 
 
 class Texts:
-    """Byte strings of any length, one after the other in one blob.
+    """Byte strings of any length, concatenated in one blob.
 
-    Each is named by one number: where it starts (from 1) in the high 32 bits, its length in the low ones.
+    One number identifies each: its start (from 1) in the high 32 bits, its length in the low ones.
     """
 
     def __init__(self) -> None:
@@ -103,7 +102,7 @@ class Texts:
 
 
 class Reader:
-    """Reads the rows of one statement, by what its columns are declared to hold."""
+    """Decodes the rows of one statement by the declared types of its columns."""
 
     def __init__(self, names: Sequence[str], statement: str) -> None:
         unknown = [name for name in names if name not in COLUMNS]
@@ -124,8 +123,7 @@ class Reader:
 
 
 def encoded(given: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """Parameters as the file holds such values. A list of ids `x` comes with `x_places`, a list that is as long; None
-    comes with None."""
+    """Encode parameters. A list of ids `x` comes with `x_places`, a list of the same length; None comes with None."""
     found: dict[str, Any] = {"now": now}
     for name, value in given.items():
         if isinstance(value, (list, tuple)):
@@ -152,7 +150,7 @@ def _identity(value: bytes | int) -> UUID | int:
 
 
 def _identities(ids: bytes | str) -> tuple[UUID, ...]:
-    """What a column holds, or the digits that `group_concat(hex(id), '')` makes of many rows."""
+    """From a column, or from the hex digits that `group_concat(hex(id), '')` makes of many rows."""
     return tuple([identity(body) for body in unpacked(bytes.fromhex(ids) if isinstance(ids, str) else ids)])
 
 

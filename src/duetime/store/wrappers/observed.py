@@ -1,8 +1,8 @@
 """A store that is observed while it works: what passes through is counted and, where it is asked for, traced.
 
-Whoever works on a store tells it everything that happens to runs, so here is the place to see it once: for workers that
-claim for themselves, for remote ones that a server claims for, for the scanner and the reaper. A batch is looked at
-after it is done, as a whole; what is not looked at goes straight to the store behind.
+Everything that happens to runs passes through the store, so this is the one place to count it: for workers that claim
+for themselves, for remote workers that a server claims for, for the scanner and the reaper. A batch is counted as a whole
+after the call. Calls that are not observed go straight to the store.
 """
 
 import copy
@@ -48,7 +48,7 @@ _ENDS = {Event.SUCCEED: "succeeded", Event.FAIL: "failed", Event.CANCEL: "cancel
 _MISSED = "missed"
 """How the reason of an occurrence begins that was skipped because it was late."""
 _MOST_WORKERS = 10_000
-_NOBODY = UUID(int=0)
+_NO_WORKER = UUID(int=0)
 _UNKNOWN = "unknown"
 """The tier of runs that the reaper has judged: it is not told whose they are."""
 _clock = SystemClock()
@@ -157,7 +157,7 @@ class StoreObserver:
 
     def _tier(self, worker_id: UUID | None, lane_id: int) -> str:
         lane = self._lanes.get(lane_id)
-        tenant_id = self._tenants.get(worker_id or _NOBODY) if lane is None else lane.tenant_id
+        tenant_id = self._tenants.get(worker_id or _NO_WORKER) if lane is None else lane.tenant_id
         return _UNKNOWN if tenant_id is None else self._tiers.get(tenant_id, DEFAULT_TIER)
 
 
@@ -301,5 +301,5 @@ def _fired(due: Sequence[DueJob], fires: Sequence[Fire]) -> list[Message]:
 
 
 def _moment(tracer: Tracer | None) -> int:
-    """Now, in nanoseconds, where somebody wants to know."""
+    """Now, in nanoseconds, if tracing is on."""
     return 0 if tracer is None else int(_clock.now().timestamp() * 1e9)

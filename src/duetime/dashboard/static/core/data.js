@@ -1,4 +1,4 @@
-// What pages share: data that is asked for and kept fresh, the ticking clock, the address.
+// Shared by pages: data that stays fresh, the clock, the address.
 
 import { listen } from "./live.js";
 import { useEffect, useRef, useState } from "./view.js";
@@ -7,8 +7,8 @@ import { now } from "./words.js";
 const AFTER_NEWS = 1000;
 
 /**
- * Ask for data, and again when news matter (`live`) or time has passed (`every`). What was there stays until the next
- * answer; an answer that comes too late is dropped. One request is under way at a time.
+ * Load data, and load it again on matching events (`live`) or after some time (`every`). Old data stays until the next
+ * response; a late response is dropped. At most one request runs at a time.
  */
 export function useData(load, about, { live = null, every = 0 } = {}) {
   const [state, setState] = useState({ about: null, data: undefined, error: null });
@@ -58,7 +58,7 @@ export function useData(load, about, { live = null, every = 0 } = {}) {
 const ticking = new Set();
 setInterval(() => document.hidden || ticking.forEach((callback) => callback()), 1000);
 
-/** The server's time, anew each second. */
+/** The server's time, updated each second. */
 export function useNow() {
   const [at, setAt] = useState(now);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// A job as a form holds it: a text for each option. The options come from the server (job_options.js, made from their
+// A job as the form's values: a text for each option. The options come from the server (job_options.js, made from their
 // declaration), so a new option needs no change here. SHORT adds forms that are easier to type than JSON.
 
 import { OPTIONS } from "./job_options.js";
@@ -10,7 +10,7 @@ const json = (value) => JSON.stringify(value, null, 2);
 const list = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 const wrong = (field, message) => Object.assign(new Error(message), { field });
 
-/** The days to leave out. A text that is neither a date nor a day of the week names a calendar. */
+/** The excluded days. A text that is neither a date nor a day of the week is the name of a calendar. */
 const DAYS = {
   read: (text) => {
     const isWeekday = (day) => WEEKDAYS.includes(day.toUpperCase());
@@ -37,14 +37,14 @@ export const isNumber = (option) => formsOf(option).every((form) => form.type ==
 export const isList = (option) => takes(option, "array");
 export const boundsOf = (option) => formsOf(option)[0];
 
-/** The one field that an object needs: its text may stand for the object. */
+/** The only required field of an object: its text is a short form of the object. */
 function neededBy(option) {
   const form = formsOf(option).find((each) => each.type === "object");
   const [name, ...more] = (form && form.required) || [];
   return name && !more.length && form.properties[name].type === "string" ? name : null;
 }
 
-/** Whether an option is given as JSON, for want of a shorter form. */
+/** Whether an option must be given as JSON, because it has no shorter form. */
 export const isObject = (option) =>
   formsOf(option).every((form) => form.type === "object") && !SHORT[option.name] && !neededBy(option);
 
@@ -59,7 +59,7 @@ export function read(option, text) {
   return needed ? { [needed]: given } : given;
 }
 
-/** A text such as an option may have; empty where none is known. */
+/** An example text for an option; empty if none is known. */
 export const exampleOf = (option) =>
   SHORT[option.name] ? SHORT[option.name].example : show(option, (option.schema.examples || [])[0]);
 
@@ -84,7 +84,7 @@ const textsOf = (options, values) => Object.fromEntries(options.map((each) => [e
 
 export const EMPTY = { ...textsOf(OPTIONS, {}), task: "", target: null, args: "{}", tz: zone };
 
-/** The options of a job as answers show them: `retries` is a part of `retry`, and a limit goes with its key. */
+/** The options of a job in the API's form: `retries` is part of `retry`, and a limit belongs to its key. */
 const optionsOf = (job) => ({
   ...job,
   retries: job.retry.retries,
@@ -105,7 +105,7 @@ const isTarget = (run) => run.task.startsWith("duetime.");
 /** Whether a run can be submitted with changes. Mail is duetime's own: callers cannot submit it. */
 export const isReplayable = (run) => !run.task.startsWith("duetime.email");
 
-/** A job that does once more what a run did: everything that says how it runs, and nothing that says when. */
+/** A job that repeats a run: with all options except the schedule and the identity. */
 export const valuesOfRun = (run, job) => ({
   ...EMPTY,
   ...textsOf(OPTIONS.filter((each) => each.of_submissions && !each.schedule && each.group !== "Identity"), optionsOf(job)),
@@ -113,7 +113,7 @@ export const valuesOfRun = (run, job) => ({
   ...(isTarget(run) ? { target: json(run.args) } : { args: json(run.args) }),
 });
 
-/** The options that are given. A time zone alone says no time, and a moment has its own. */
+/** The given options. A time zone alone is no schedule, and `run_at` has its own offset. */
 function givenOptions(values, options = OPTIONS) {
   const given = options.filter((each) => values[each.name].trim());
   const isZoned = given.some((each) => each.schedule === "kind" && each.name !== "run_at");
@@ -122,7 +122,7 @@ function givenOptions(values, options = OPTIONS) {
   );
 }
 
-/** The schedule, for its preview; an option that cannot be read is sent as it is, so that the server names the fault. */
+/** The schedule for the preview. An invalid option is sent unchanged, so that the server explains the error. */
 export function scheduleOf(values) {
   const options = OPTIONS.filter((each) => each.schedule);
   try {
@@ -137,10 +137,10 @@ const contentOf = (values) =>
     ? { task: values.task.trim(), args: parsed(values.args || "{}", "args") }
     : { target: parsed(values.target, "target") };
 
-/** The fields of a request. An option without a text is not given. */
+/** The fields of a request. Options without a text are omitted. */
 export const fieldsOf = (values) => ({ ...contentOf(values), ...givenOptions(values) });
 
-/** What an edit changes, and what takes it back. A schedule is given whole; null removes an option. */
+/** The changes of an edit, and their Undo. A schedule is sent as a whole; null removes an option. */
 export function changesOf(start, values) {
   const was = fieldsOf(start);
   const wanted = fieldsOf(values);

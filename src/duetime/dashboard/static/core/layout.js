@@ -1,5 +1,5 @@
-// Laying out a graph: each node stands right of all that it waits for; within a column, near its parents. And its
-// critical path: the chain of nodes that took, or takes, the longest.
+// The layout of a graph: each node is right of all its parents and, within its column, near them. Also the critical
+// path: the chain of nodes with the longest duration.
 
 const WIDE = 190;
 const HIGH = 58;
@@ -30,7 +30,7 @@ export function layOut(nodes, edges) {
   return { places, width: columns.length * WIDE - (WIDE - 150), height: most * HIGH - (HIGH - 44), order, parents };
 }
 
-/** Names so that parents come before their children. */
+/** The names in topological order: parents before their children. */
 function sorted(nodes, edges) {
   const waits = new Map(nodes.map((node) => [node.name, 0]));
   const children = new Map(nodes.map((node) => [node.name, []]));

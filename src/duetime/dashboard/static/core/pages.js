@@ -1,4 +1,4 @@
-// Lists: a page may come back short while there is more, so a few are taken together.
+// Lists: the server may return a short page although there is more, so several requests fill one page.
 
 import { get } from "./http.js";
 

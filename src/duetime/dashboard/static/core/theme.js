@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it.
+// The theme: light, dark, or the system's.
 
 const KEPT = "duetime.theme";
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
@@ -15,7 +15,7 @@ export function useTheme(found = theme()) {
 
 export const nextTheme = () => useTheme(NEXT[theme()]);
 
-/** A colour as a canvas understands it. */
+/** A theme colour in a form that a canvas accepts. */
 export function colour(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
@@ -25,7 +25,7 @@ export function colour(name) {
   return found;
 }
 
-/** Call back when colours change. */
+/** Call back when the theme changes. */
 export function onTheme(callback) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", callback);

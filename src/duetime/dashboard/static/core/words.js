@@ -1,4 +1,4 @@
-// Numbers and moments as people read them.
+// Formatting of numbers and times.
 
 const NUMBER = new Intl.NumberFormat("en");
 const PERCENT = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
@@ -11,7 +11,7 @@ export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 let offset = 0;
 
-/** Keep to the server's clock: it decides what is due. */
+/** Use the server's clock, which decides what is due. */
 export function setClock(serverNow) {
   offset = Date.parse(serverNow) - Date.now();
 }
@@ -59,7 +59,7 @@ export const day = (date) => DAY.format(date);
 export const clock = (date) => CLOCK.format(date);
 export const clockSeconds = (text) => SECONDS.format(new Date(text));
 
-/** A moment against now: "in 3 min", "2 h ago". */
+/** A time relative to now: "in 3 min", "2 h ago". */
 export function relative(text, at = now()) {
   if (!text) return "–";
   const seconds = (Date.parse(text) - at) / 1000;

@@ -24,7 +24,7 @@ export function Access() {
 const showOnce = (made) =>
   askBack({ title: "New key", text: "Copy the key now. It is not shown again.", secret: made.key, done: "Done" });
 
-/** The request that the form stands for; what is left empty is the server's to decide. */
+/** The request from the form. The server decides about empty fields. */
 function keyFrom(form) {
   const wish = { role: form.get("role"), name: form.get("name") };
   const days = form.get("expires");
@@ -144,7 +144,7 @@ function Tenants() {
   </section>`;
 }
 
-// Only what was changed is sent; an empty field means no limit.
+// Sends only changed fields. An empty field means no limit.
 function Limits({ tenant, done }) {
   const shown = (value) => (value === null ? "" : String(value));
   const save = async (event) => {

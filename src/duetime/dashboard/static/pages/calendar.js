@@ -16,7 +16,7 @@ function midnight(ahead = 0) {
   return date;
 }
 
-/** A week of hours: a column for each day. A day of five minutes: a column for each of them in its hour. */
+/** The week view has a column for each day. The day view has a row for each hour, in steps of five minutes. */
 const VIEWS = {
   week: {
     step: HOUR,
@@ -48,7 +48,7 @@ export function Calendar() {
   const [name, setName] = useState("week");
   const [queue, setQueue] = useState("");
   const view = VIEWS[name];
-  // What lies behind is not forecast: it is asked for from the hour that runs now.
+  // The past has no forecast: the request starts at the current hour.
   const step = view.step * 1000;
   const today = midnight().getTime();
   const from = new Date(today + Math.floor((now() - today) / step) * step);
@@ -99,7 +99,7 @@ function Summary({ cells, from, view, estimate }) {
 function Heat({ cells, view, name, queue, from }) {
   const sorted = [...cells.values()].sort((one, other) => one - other);
   const typical = sorted[Math.floor(sorted.length / 2)] || 1;
-  // What is as usual has the middle tone: so herds stand out, and so do thin hours.
+  // The average has the middle tone, so that peaks and quiet hours stand out.
   const level = (value) => 1 + TONES.filter((tone) => value > tone * typical).length;
   const columns = view.columns();
   return html`<div class="table" tabindex="0" role="region" aria-label="Heat map"><table class="heat">
@@ -109,7 +109,7 @@ function Heat({ cells, view, name, queue, from }) {
         <th scope="row">${String(row).padStart(2, "0")}:00</th>
         ${columns.map((column, place) => {
           const at = view.at(row, place);
-          // Up to where the next cell begins: when clocks change, a cell has no time in it, or an hour more.
+          // Ends where the next cell begins: on a clock change, a cell may be empty or an hour longer.
           const until = view.at(...view.next(row, place));
           let value = 0;
           for (let time = at.getTime(); time < until.getTime(); time += view.step * 1000) value += cells.get(time) || 0;

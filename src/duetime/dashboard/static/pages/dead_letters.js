@@ -34,8 +34,8 @@ function Group({ group, reload, more }) {
   const wanted = useRef(true);
   const stop = () => (wanted.current = false);
 
-  /** Some at a time, so that it can be seen how far it is, and stopped. Only those that are dead by now: where the cause
-   * is still there, what is replayed dies again, and would be replayed for ever. */
+  /** In batches, so that the user sees the progress and can stop. Only dead letters that exist now: if the cause
+   * persists, replayed runs die again, and would be replayed forever. */
   const work = async (verb, word, more, step) => {
     const of = count;
     let done = 0;
@@ -59,7 +59,7 @@ function Group({ group, reload, more }) {
     setProgress(null);
     reload();
   };
-  // Each request begins where the one before ends: together they keep to the rate.
+  // Each request starts where the last one ended, so that together they keep the rate.
   const pace = (done, late) => ({ rate: RATE, delay: Math.max(0, done / RATE - late) });
   const replay = async () => {
     const text = `Each becomes a new run with the same arguments, ${RATE} per second. This cannot be undone.`;

@@ -73,7 +73,7 @@ function Next({ job }) {
   return html`<${FireList} fires=${data.fires} />`;
 }
 
-/** A fire on the clock of its own zone. */
+/** A fire in its own time zone. */
 const wall = (local) => `${day(new Date(`${local.slice(0, 10)}T12:00:00`))} ${local.slice(0, 4)}, ${local.slice(11, local.slice(17, 19) === "00" ? 16 : 19)}`;
 
 function sameHere(fire) {

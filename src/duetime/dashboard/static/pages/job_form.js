@@ -30,7 +30,7 @@ export function NewJob({ query }) {
   if (!data) return html`<${Head} title="New job" /><${Loading} />`;
   const save = async (values) => {
     const made = await post("/v1/jobs", fieldsOf(values));
-    await act(async () => made, made.warnings.length ? `Stored, but ${made.warnings[0]}` : "The job is stored");
+    await act(async () => made, made.warnings.length ? `Job created. Warning: ${made.warnings[0]}` : "Job created");
     go(made.run_id ? `/runs/${made.run_id}` : `/jobs/${made.job_id}`);
   };
   const what = data.values.target === null ? "arguments" : "target";
@@ -83,7 +83,7 @@ function Form({ start, save, verb, fixed = false }) {
     }
     setBusy(false);
   };
-  // An edit gives a schedule in one text.
+  // An edit sends the whole schedule as one text.
   const offered = OPTIONS.filter((each) => !fixed || (each.of_edits && (each.schedule !== "kind" || each.name === "when")));
   const option = (each, more = {}) =>
     html`<${Field} key=${each.name} option=${each} field=${field} fixed=${fixed} needed=${fixed && !each.removable && !isList(each) && start[each.name]} ...${more} />`;
@@ -124,11 +124,11 @@ function Form({ start, save, verb, fixed = false }) {
   </div>`;
 }
 
-/** One option: its input, by its schema, and its help text. */
+/** One option: an input that fits its schema, and its help text. */
 function Field({ option, field, fixed, needed, example, choices }) {
   const { name, schema } = option;
   const bounds = boundsOf(option);
-  const usual = fixed ? "none" : option.of_tasks ? "as its task says" : "default";
+  const usual = fixed ? "none" : option.of_tasks ? "default of the task" : "default";
   const given = example || exampleOf(option);
   const more = { required: Boolean(needed), spellcheck: false, placeholder: given || (fixed || option.of_tasks ? usual : "") };
   const input = option.choices
@@ -160,14 +160,14 @@ function Preview({ schedule }) {
     (signal) => (isNow ? null : ask("POST", "/v1/schedules/preview", { body: { ...asked, count: 6 }, signal })),
     ["preview", asked],
   );
-  return html`<aside class="card preview" aria-live="polite" aria-label="What the schedule means">
-    <h2>What this means</h2>
-    ${isNow && html`<p class="sentence">Once, right away</p>`}
+  return html`<aside class="card preview" aria-live="polite" aria-label="Schedule preview">
+    <h2>Schedule preview</h2>
+    ${isNow && html`<p class="sentence">Runs once, now.</p>`}
     ${!isNow && error && html`<p class="wrong">${error.message}${error.remedy ? ` – ${error.remedy}` : ""}</p>`}
     ${!isNow && data && html`<p class="sentence">${data.schedule.sentence}</p>
       <p class="hint"><code>${data.schedule.exact}</code></p>
       <${FireList} fires=${data.fires} />
-      ${!data.fires.length && html`<p class="soft">It will not fire: ${data.reason}.</p>`}`}
+      ${!data.fires.length && html`<p class="soft">This schedule never fires: ${data.reason}.</p>`}`}
     <p class="hint">A schedule is words (<q>every monday at 8am</q>), cron lines (<code>0 9 * * 1-5</code>), recurrence rules (<code>FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0</code>), intervals (<code>15m</code>) or a time.</p>
   </aside>`;
 }

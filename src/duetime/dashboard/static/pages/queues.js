@@ -1,4 +1,4 @@
-// Queues: what waits in them, and whether they are paused.
+// Queues: their waiting runs, limits and pauses.
 
 import { useData } from "../core/data.js";
 import { act } from "../core/doing.js";

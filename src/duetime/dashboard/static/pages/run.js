@@ -78,7 +78,7 @@ function Progress({ run }) {
   </section>`;
 }
 
-/** Stretches of time: waiting, running, backing off. */
+/** The phases of a run: waiting, running, backing off. */
 function stretches(run, now) {
   const found = [];
   let at = Date.parse(run.due_at);

@@ -1,4 +1,4 @@
-// Runs: what happened and what is happening, newest first.
+// Runs: current and past ones, newest first.
 
 import { go, useData } from "../core/data.js";
 import { address } from "../core/http.js";

@@ -1,10 +1,10 @@
-// Asking back: before something that cannot be undone, and to show something once.
+// The dialog that confirms irreversible actions, and shows secrets once.
 
 import { html, useEffect, useRef, useState } from "../core/view.js";
 
 let open = () => {};
 
-/** Ask; resolves to whether the answer was yes. `done` makes it a message with one button. */
+/** Resolves to true if the user confirms. With `done` it is a message with one button. */
 export const askBack = (question) => new Promise((answer) => open({ ...question, answer }));
 
 export function Asking() {

@@ -1,4 +1,4 @@
-// Small parts: badges, moments, bars, empty places, pagers, what went wrong.
+// Small components: badges, times, bars, empty states, pagers, errors.
 
 import { useNow } from "../core/data.js";
 import { html } from "../core/view.js";
@@ -20,7 +20,7 @@ export const look = (status) => LOOKS[status] || "";
 
 export const Badge = ({ status, word }) => html`<span class="badge ${look(status)}">${word || title(status)}</span>`;
 
-/** A moment against now, counting by itself; the exact one on hover and for readers. */
+/** A time relative to now, updated each second; the exact time is in the tooltip and for screen readers. */
 export function Moment({ at, none = "–" }) {
   const now = useNow();
   if (!at) return html`<span class="soft">${none}</span>`;
@@ -29,7 +29,7 @@ export function Moment({ at, none = "–" }) {
 
 export const Exact = ({ at }) => (at ? html`<time datetime=${at} class="nowrap">${moment(at)}</time>` : "–");
 
-/** The last runs of a job: height is how long, colour is how it ended. */
+/** The last runs of a job: the height is the duration, the colour is the status. */
 export function Bars({ runs, places = 12, none = "no runs yet" }) {
   if (!runs || !runs.length) return html`<span class="bars soft small">${runs ? none : ""}</span>`;
   const shown = runs.slice(0, places).reverse();
@@ -57,7 +57,7 @@ export function Wrong({ error }) {
 
 export const Loading = () => html`<p class="soft empty" aria-busy="true">Loading…</p>`;
 
-/** Pages by cursor: the way back is what was seen on the way here. */
+/** Paging by cursor: the cursors of earlier pages lead back. */
 export function Pager({ page, pages, setPages, word = "items", oldestFirst = false }) {
   const next = page && page.next_cursor;
   if (!pages.length && !next) return null;

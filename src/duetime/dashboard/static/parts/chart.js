@@ -1,4 +1,4 @@
-// Charts, drawn by uPlot: bars over time, one series or several on top of each other.
+// Charts by uPlot: bars over time, one series or several stacked ones.
 
 import { colour, onTheme } from "../core/theme.js";
 import { html, useEffect, useRef, useState } from "../core/view.js";
@@ -51,7 +51,7 @@ function options(width, height, series, wide, hover) {
   };
 }
 
-/** `times` in seconds; `series`: [{label, colour, values}], drawn on top of each other. */
+/** `times` in seconds; `series`: [{label, colour, values}], stacked. */
 export function Chart({ times, series, height = 190, label, unit = "", onPick = null }) {
   const place = useRef(null);
   const plot = useRef(null);

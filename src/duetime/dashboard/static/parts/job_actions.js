@@ -1,4 +1,4 @@
-// What can be done to a job, and how it is undone.
+// Actions on a job, and their Undo.
 
 import { act } from "../core/doing.js";
 import { ask, post } from "../core/http.js";

@@ -1,9 +1,9 @@
 -- Completing: runs end, wait again or are handed over.
 
--- The hot path of completing: end runs that succeeded without a word. Nearly all were claimed under the same fence; `others`
--- are those that were not (null: none), with theirs. Returns the runs that were accepted (null: all of them, which need not
--- be said), and the limits that they held (null: none; where no run has keys this is one probe). No index serves `is not
--- distinct from`, so runs are found by their ids alone.
+-- The hot path: end runs that succeeded without result and logs. Nearly all were claimed with the same fence; `others`
+-- are the rest (null: none), with their fences. Returns the accepted runs (null: all), and the limits that they held
+-- (null: none; without keyed runs this is one probe). No index serves `is not distinct from`, so runs are found by
+-- their ids alone.
 create or replace function duetime.succeed_runs(ids uuid[], fence integer, others uuid[], other_fences integer[], worker uuid,
     closed bigint[], out accepted uuid[], out freed bigint[]) language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -40,9 +40,9 @@ begin
     accepted := case when cardinality(accepted) = cardinality(succeed_runs.ids) then null else coalesce(accepted, '{}') end;
 end $$;
 
--- End runs in any other way; failed ones become dead letters too. Returns those that were accepted.
--- `any(array[x.id])` instead of `x.id`, here and below: no order of an index serves it, so the planner cannot begin with
--- all live runs, which it does where it believes that there are none.
+-- End runs in any other way; failed runs also become dead letters. Returns the accepted runs. `any(array[x.id])`
+-- instead of `x.id`, here and below: no index order serves it, so the planner cannot start with all live runs, as it
+-- would when its statistics say that there are none.
 create or replace function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[],
     attempt_states smallint[], end_states smallint[], failures smallint[], errors text[], results bytea[], logs bytea[])
 returns uuid[] language plpgsql
@@ -82,7 +82,7 @@ begin
         select d.id, d.job_id, d.tenant_id, d.home_lane, d.spent, d.lost_by_now, d.failure, d.error, d.due_at,
             duetime.now(), d.timeout_ms, d.args, d.options
         from done d where d.end_state = RunState.FAILED
-        -- A run that died before, and was made again under its id: its end must not be refused for ever.
+        -- A run that died before and was created again under its id: its end must not be refused forever.
         on conflict (run_id) do update set attempt = excluded.attempt, lost = excluded.lost,
             failure = excluded.failure, error = excluded.error, died_at = excluded.died_at, args = excluded.args,
             options = excluded.options
@@ -96,7 +96,7 @@ begin
     return accepted;
 end $$;
 
--- Make runs wait again, with a row in history for the attempt; not those that a caller asked to cancel.
+-- Make runs wait again, with a row in history for the attempt; not runs whose cancellation was requested.
 create or replace function duetime.retry_runs(ids uuid[], fences integer[], worker uuid, attempt_states smallint[],
     failures smallint[], errors text[], logs bytea[], delays interval[], spents boolean[], lanes integer[])
 returns uuid[] language plpgsql
@@ -110,7 +110,7 @@ begin
         update duetime.runs r
         set worker_id = null, claim_no = null, ready_at = duetime.clock() + x.delay,
             attempt = r.attempt - (not x.spent)::int, lost = r.lost + (x.attempt_state = AttemptState.LOST)::int,
-            -- One that failed has shown that it kills no worker.
+            -- A failed run has shown that it kills no worker.
             lane_id = coalesce(x.lane, case when x.attempt_state = AttemptState.FAILED then r.home_lane else r.lane_id end),
             first_started_at = coalesce(r.first_started_at, r.started_at),
             -- A snooze spends nothing, so nothing else would show that the run has started and cannot expire any more.
@@ -141,9 +141,9 @@ begin
     return accepted;
 end $$;
 
--- Completing a run inside the caller's own transaction: effect and completion are one commit. False when the run
--- belongs to another worker by now. That transaction may last: it locks nothing but its own run. The limits that the run
--- held are free when it commits, since its holds count no more; the worker's report gives the lanes back, or a scanner.
+-- Complete a run inside the caller's transaction: effect and completion are one commit. False when another worker holds
+-- the run. That transaction may stay open for long: it locks only its own run. The limits of the run are free after its
+-- commit, because its holds no longer count; the worker's report or a scanner unparks other runs.
 create or replace function duetime.complete_run(run_id uuid, fence integer, worker_id uuid, result bytea, logs bytea)
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -168,7 +168,7 @@ begin
 end $$;
 revoke execute on function duetime.complete_run from public;
 
--- Let runs go on without their worker, until a deadline of their own; not those that a caller asked to cancel.
+-- Let runs continue without their worker until their own deadline; not runs whose cancellation was requested.
 create or replace function duetime.hand_over_runs(ids uuid[], fences integer[], worker uuid, waits interval[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -193,8 +193,8 @@ begin
     return accepted;
 end $$;
 
--- Record the end of a followed run, from the row in history that says how it ended. A run without such a row was
--- withdrawn, which is not an end. Runs with the owner's rights, so that code that ends a run needs none on `ended`.
+-- Record the end of a followed run, from its last row in history. A run without such a row was withdrawn, which is not
+-- an end. Security definer, so that code that ends a run needs no rights on `ended`.
 create or replace function duetime.note_end() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
 as $$
@@ -203,7 +203,7 @@ begin
         select h.run_id, h.job_id, h.tenant_id, h.end_state, h.started_at, h.finished_at from duetime.history h
         where h.tenant_id = old.tenant_id and h.run_id = old.id
             and h.end_state is not null
-            -- Nothing follows from an occurrence that no worker was given.
+            -- An occurrence without a run has no dependents to settle.
             and (h.end_state <> RunState.SKIPPED or h.fence > 0)
         order by h.fence desc limit 1
     on conflict do nothing;

@@ -1,7 +1,7 @@
 -- The event stream.
 
--- Committed events that have no place, of the transactions that a snapshot did not see: those that were under way then, and
--- those that began later. A snapshot from the future is of another cluster, whose rows were restored here.
+-- Committed events without a position, of transactions that a snapshot did not see: they were running then, or began
+-- later. A snapshot from the future belongs to another cluster, whose rows were restored here.
 create or replace function duetime.unplaced_events(seen pg_snapshot, most integer) returns table (xid xid8, id bigint)
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
@@ -19,9 +19,9 @@ begin
     order by id limit most;
 end $$;
 
--- Give places to events that were committed since the last call; returns the last place. Writers take no lock and wait for
--- no reader. An event gets its place when it can be seen, so one that commits late comes after what was read meanwhile,
--- and a transaction that stays open holds back nothing but its own events.
+-- Assign positions to events that were committed since the last call; returns the last position. Writers take no lock
+-- and wait for no reader. An event gets its position when it is visible, so an event that commits late comes after
+-- those that were read before, and an open transaction delays only its own events.
 create or replace function duetime.place_events(most integer) returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
@@ -37,7 +37,7 @@ begin
         return line.last;
     end if;
     before := line.last;
-    -- One call after the other: what one has placed is committed before the next places more.
+    -- One call at a time: the positions of one call are committed before the next call assigns more.
     select p.* into line from duetime.event_places p where p.one for update skip locked;
     if not found then
         return before;
@@ -56,7 +56,7 @@ begin
     return before + placed;
 end $$;
 
--- Events after a place, in the order of their places.
+-- Events after a position, in order.
 create or replace function duetime.read_events(after bigint, most integer)
 returns table (place bigint, at timestamptz, kind smallint, tenant_id integer, ids uuid[]) language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off

@@ -1,8 +1,8 @@
--- Firing: the cursors in view, and what tenants may fire of them.
+-- Firing: the cursors in view, and how many of them tenants may fire.
 
--- Jobs by their ids, in no order, as they are now: volatile, so that what was edited while a cursor was waited for is seen.
--- By a bitmap of their pages, which are asked for many at a time: of millions of jobs most are on disk when they fire, and
--- read one after the other they take longer than everything else together.
+-- Jobs by their ids, unordered, in their current state: volatile, so that edits made while a cursor lock was waited for
+-- are visible. Read by a bitmap of pages, which prefetches: of millions of jobs most are on disk when they fire, and
+-- reading them one by one would take longer than everything else.
 create or replace function duetime.jobs_by_id(ids uuid[]) returns setof duetime.jobs
 language plpgsql volatile rows 1000
 set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = on set jit = off
@@ -12,7 +12,7 @@ begin
     return query select j.* from duetime.jobs j where j.id = any(jobs_by_id.ids);
 end $$;
 
--- When some jobs fire next, read the same way.
+-- The next fires of some jobs, read the same way.
 create or replace function duetime.next_fires(jobs uuid[]) returns table (job_id uuid, next_fire_at timestamptz)
 language plpgsql stable rows 50
 set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = on set jit = off
@@ -31,10 +31,10 @@ exception when invalid_parameter_value then
     null; -- a platform on which pages cannot be asked for ahead
 end $$;
 
--- The cursors in view, soonest first, held against other nodes; those that tenants may fire of their backlogs first, up to
--- half of them. `turn` says where each comes from: 0 from no backlog, 1 from one, 2 from one under a rate that has been
--- charged for it. The join is by hashing: any other one would compare each cursor with each job. `since` is a low-water
--- mark, and `without` are jobs that this node passes by.
+-- The cursors in view, earliest first, locked against other nodes. Cursors from backlogs come first, up to half of the
+-- limit. `turn` is the origin of each: 0 no backlog, 1 a backlog, 2 a backlog whose rate was charged for it. A hash
+-- join, because any other join would compare each cursor with each job. `since` is a low-water mark, and `without` are
+-- jobs that this node skips.
 create or replace function duetime.cursors_in_view(
     most integer, since timestamptz default '1970-01-01Z', without uuid[] default '{}')
 returns table (
@@ -71,9 +71,9 @@ begin
     order by d.scan_at;
 end $$;
 
--- How many of the wanted fires tenants under a rate may have now: they are charged for these. A tenant saves up for a
--- second, or for one fire where that takes longer. One whose rate another scan holds gets none. A moment ahead of the
--- clock was written before it was put back.
+-- How many of the wanted fires the rates of tenants allow now; the rates are charged for them. A tenant saves up for
+-- one second, or for one fire if that takes longer. A tenant whose rate another scan has locked gets none. A moment in
+-- the future was written before the clock was set back.
 create or replace function duetime.charge_fires(tenants integer[], wanted integer[])
 returns table (tenant_id integer, granted integer)
 language plpgsql
@@ -105,7 +105,7 @@ begin
     select o.tenant_id, o.granted from room o where o.granted > 0;
 end $$;
 
--- Give back what a rate was charged for fires that were not made.
+-- Refund a rate for fires that were not made.
 create or replace function duetime.refund_fires(tenant integer, count bigint) returns void language plpgsql
 set enable_seqscan = off set jit = off
 as $$
@@ -114,8 +114,8 @@ begin
     from duetime.tenants t where t.id = tenant and r.tenant_id = tenant and t.fires_per_second is not null and count > 0;
 end $$;
 
--- Which cursors tenants may fire of their backlogs now, oldest first, held against other nodes, and which of the tenants were
--- charged for it. Each tenant that is not suspended has the same share.
+-- The cursors that tenants may fire from their backlogs now, oldest first, locked against other nodes, and which of the
+-- tenants were charged. Each tenant that is not suspended gets the same share.
 create or replace function duetime.take_from_backlogs(most integer, without uuid[], out jobs uuid[], out tenants integer[])
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
@@ -138,7 +138,7 @@ begin
     select array_agg(w.id), array_agg(w.rated) into waiting, rated from (
         select b.id, t.fires_per_second is not null as rated
         from backlogs b join duetime.tenants t on t.id = any(array[b.id])
-        -- At random, where more tenants wait than can have a share.
+        -- At random, if more tenants wait than can have a share.
         where t.state = TenantState.ACTIVE order by random() limit most) w;
     jobs := '{}';
     tenants := '{}';
@@ -161,8 +161,8 @@ begin
     end loop;
 end $$;
 
--- How many of their due cursors tenants may fire now, of those tenants that may not fire all of them: none while they are
--- suspended or others stand before these in a backlog.
+-- How many of their due cursors tenants may fire now, for tenants that may not fire all of them: none while they are
+-- suspended or have a backlog.
 create or replace function duetime.admit_fires(tenants integer[], wanted integer[])
 returns table (tenant_id integer, granted integer)
 language plpgsql

@@ -1,6 +1,6 @@
--- Submitting inside the caller's own transaction.
+-- Submitting inside the caller's transaction.
 
--- What is wrong with the limits that a job names; null: nothing.
+-- The problem with the limits that a job names; null: none.
 create or replace function duetime.limits_problem(options json) returns text language sql immutable
 set search_path = pg_catalog, pg_temp as $$
     select case
@@ -20,8 +20,8 @@ set search_path = pg_catalog, pg_temp as $$
             then 'options: rate must be such as 100/m, 5/s or 10/30s; at most 7 days'
     end $$;
 
--- Refuse one more job, with so many bytes of arguments, of a tenant that has as much as it may have. It counts each time,
--- unlike the estimates of `engine/quota.py`: a caller inside its own transaction shares no memory with a node.
+-- Refuse one more job, with so many bytes of arguments, of a tenant at its quota. It counts each time, unlike the
+-- estimates of `engine/quota.py`: a caller's transaction shares no memory with a node.
 create or replace function duetime.check_stored(tenant integer, bytes bigint) returns void language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
 as $$
@@ -45,9 +45,9 @@ begin
     end if;
 end $$;
 
--- Submit on the caller's own connection and role. Always enters through
--- `jobs` (a scanner finds it after the commit), never waits on a lane or sends a notification.
--- Any role may be granted this function, so it checks everything again: what is stored can be processed.
+-- Submit on the caller's own connection and role. The job always goes through `jobs` (a scanner finds it after the
+-- commit), and never waits for a lane or sends a notification. Any role may be granted this function, so it validates
+-- everything again.
 create or replace function duetime.submit_job(
     job_id uuid, tenant_id integer, task text, queue text, tier smallint, due_at timestamptz,
     delay interval, args bytea, options bytea, timeout_ms integer,
@@ -66,14 +66,14 @@ declare
         when tenant_id is null or not exists (select 1 from duetime.tenants t where t.id = submit_job.tenant_id)
             then 'tenant_id: there is no such tenant'
         when exists (select 1 from duetime.tenants t where t.id = submit_job.tenant_id and t.encrypt_args)
-            then 'connection: the arguments of this tenant are encrypted, and the database has no key: leave it out'
+            then 'connection: the arguments of this tenant are encrypted, and the database has no key: omit it'
         when task is null or task !~ name then 'task: is not a name'
         when queue is null or queue !~ name then 'queue: is not a name'
         when tier is null or tier not between Tier.HIGH and Tier.LOW then 'tier: must be 0, 1 or 2'
-        when not isfinite(fire_at) or fire_at >= '9999-12-31Z' then 'due_at: lies too far in the future'
+        when not isfinite(fire_at) or fire_at >= '9999-12-31Z' then 'due_at: is too far in the future'
         when args is null or octet_length(args) > 67108864 then 'args: must be a JSON object of at most 64 MiB'
         when octet_length(options) > 65536 then 'options: must be a JSON object of at most 64 KiB'
-        when timeout_ms not between 1 and 604800000 then 'timeout_ms: more than nothing, at most 7 days'
+        when timeout_ms not between 1 and 604800000 then 'timeout_ms: must be more than 0 and at most 7 days'
         when idempotency_key !~ '^[^[:cntrl:]]{1,255}$' then 'idempotency_key: 1 to 255 printable characters'
         when label_kinds is null or label_values is null or cardinality(label_kinds) <> cardinality(label_values)
             or cardinality(label_kinds) > 100 or exists (
@@ -86,7 +86,7 @@ begin
     if problem is not null then
         raise exception using errcode = 'DT400', message = problem;
     end if;
-    -- What is no JSON at all is refused by the cast itself, in its own words.
+    -- The cast itself refuses text that is not JSON.
     if json_typeof(convert_from(args, 'UTF8')::json) <> 'object' then
         raise exception using errcode = 'DT400', message = 'args: must be a JSON object';
     end if;
@@ -98,7 +98,8 @@ begin
         raise exception using errcode = 'DT400', message = limits_problem;
     end if;
     perform duetime.check_stored(submit_job.tenant_id, octet_length(args));
-    -- The scanner makes the lane. Until then it counts as asked for: no row here that another caller would wait for.
+    -- The scanner creates the lane. Until then a row counts it as requested, so that no caller waits for another one
+    -- here.
     if (select 1 from duetime.lanes l where l.tenant_id = submit_job.tenant_id and l.queue = submit_job.queue
             and l.tier = submit_job.tier and l.task = submit_job.task limit 1) is null
         and (select 1 from duetime.lane_requests q where q.tenant_id = submit_job.tenant_id
@@ -107,7 +108,7 @@ begin
         perform duetime.check_queues(submit_job.tenant_id, array[submit_job.queue], false);
         if duetime.lanes_used(submit_job.tenant_id, most_lanes) >= most_lanes then
             raise exception using errcode = 'DT429', message = format(
-                'the tenant may use %s lanes within a day, and has used as many: a lane is a queue, a priority and a'
+                'the tenant has used all of its %s lanes within a day: a lane is a queue, a priority and a'
                 ' task, or the host of a call', most_lanes);
         end if;
         insert into duetime.lane_requests (tenant_id, queue, tier, task, at)
@@ -121,7 +122,7 @@ begin
             where k.tenant_id = submit_job.tenant_id and k.kind = 'i' and k.key = idempotency_key;
         if found then
             if known.fingerprint <> submit_job.fingerprint then
-                raise exception using errcode = 'DT422', message = 'this idempotency key came with another request';
+                raise exception using errcode = 'DT422', message = 'this idempotency key was used for another request';
             end if;
             return known.job_id;
         end if;

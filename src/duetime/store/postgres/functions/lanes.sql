@@ -1,7 +1,7 @@
 -- Lanes: which may be used, how they wake and fall asleep.
 
--- Which of these lanes a run must not be stored in: they are gone, asleep or about to be, or another lane has their id.
--- The transaction has its number before the lanes are looked at: `tidy_lanes` waits for all that have a lower one.
+-- The lanes among these that must not get runs: gone, asleep or about to sleep, or another lane has the id.
+-- The transaction gets its number before the lanes are read: `tidy_lanes` waits for all lower numbers.
 create or replace function duetime.unusable_lanes(lanes integer[], nonces bigint[]) returns integer[] language plpgsql
 set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
@@ -42,8 +42,8 @@ begin
         select count(*) from (select 1 from duetime.lane_requests q where q.tenant_id = tenant limit most) asked);
 end $$;
 
--- Wake lanes, and make those that are missing, one node at a time: a node that has read a turn has read all below it. `most`:
--- how many a tenant may use; null: this is work that was accepted before.
+-- Wake lanes and create missing ones, one node at a time, so that a node that has read a turn has read all lower ones.
+-- `most` is the limit of a tenant; null: for work that was accepted before.
 create or replace function duetime.wake_lanes(tenants integer[], queues text[], tiers smallint[], tasks text[],
     trials smallint[], keyeds boolean[], most integer)
 returns void language plpgsql set enable_seqscan = off set jit = off
@@ -67,12 +67,12 @@ begin
             perform duetime.check_queues(tenant.id, tenant.queues, true);
             if duetime.lanes_used(tenant.id, most) + tenant.lanes > most then
                 raise exception using errcode = 'DT429', message = format(
-                    'the tenant may use %s lanes within a day, and has used as many: a lane is a queue, a priority and'
+                    'the tenant has used all of its %s lanes within a day: a lane is a queue, a priority and'
                     ' a task, or the host of a call', most);
             end if;
         end loop;
     end if;
-    -- In two steps: an insert that meets a row takes a number for it all the same, and the ids would be used up in months.
+    -- In two steps: an insert that conflicts also consumes an id, and the ids would be used up within months.
     with woken as (
         update duetime.lanes l set awake = true, closing = null, changed_at = duetime.now()
         where l.id = any(array(
@@ -99,13 +99,13 @@ begin
     select c.id, true, duetime.now() from (select w.id from woken w union all select m.id from made m) c order by c.id;
 end $$;
 
--- Whether a lane must stay awake: runs stand in it, are parked, wait without a lane, or are on trial beside it.
+-- Whether a lane must stay awake: it has runs, parked runs, runs without a lane, or runs on trial.
 create or replace function duetime.is_needed(lane duetime.lanes) returns boolean language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 begin
-    -- From the end, where what lives is: before it may lie any number of entries of runs that are over.
+    -- From the end of the index, where live runs are: before it there may be any number of entries of ended runs.
     return (select 1 from duetime.runs r where r.lane_id = lane.id order by r.ready_at desc limit 1) is not null
         or (select 1 from duetime.runs r where r.lane_id = -lane.id limit 1) is not null
         or (select 1 from duetime.runs r where coalesce(r.lane_id, 0) = 0 and r.home_lane = lane.id limit 1) is not null
@@ -113,17 +113,17 @@ begin
             select 1 from duetime.lanes l
             where l.tenant_id = lane.tenant_id and l.queue = lane.queue and l.tier = lane.tier and l.task = lane.task
                 and l.trial > Trial.NONE and l.keyed = lane.keyed and l.awake limit 1) is not null
-        -- New runs of a suspect are put on trial in the statement that makes them: it cannot wake a lane.
+        -- New runs of a suspect go on trial in the statement that creates them, which cannot wake a lane.
         or lane.trial > Trial.NONE and (
             select 1 from duetime.suspects s where s.tenant_id = lane.tenant_id and s.task = lane.task limit 1) is not null;
 end $$;
 
--- Let lanes without runs fall asleep. A process that knows a lane may be storing a run in it at this moment, so this
--- takes three calls. The first marks the lane: from its commit on no statement uses it. The second, which sees the
--- mark, notes its own number: transactions that did not see the mark have a lower one. Once all of those have
--- ended, what they stored can be seen; where there is nothing, there never will be. Until then the lane is looked at like any other.
--- Returns how many fell asleep. Others wait for their turn at lanes meanwhile, so it deals with a part of them at a time;
--- those that are in use are not looked at again for a while.
+-- Let lanes without runs fall asleep. A process may be storing a run in a lane at this moment, so this takes three
+-- calls. The first marks the lane: after its commit no statement uses it. The second sees the mark and notes its own
+-- transaction number: transactions that did not see the mark have a lower one. Once all of those have ended, their runs
+-- are visible; if there are none, there never will be. Until then the lane is read like any other. Returns how many
+-- fell asleep. Other nodes wait for the lock on lanes in the meantime, so each call handles only a part; lanes in use
+-- are not checked again for a while.
 create or replace function duetime.tidy_lanes(idle interval, most integer) returns bigint language plpgsql
 set enable_seqscan = off set jit = off
 as $$
@@ -160,7 +160,7 @@ begin
     return rested;
 end $$;
 
--- Wake lanes that runs wait in though they are asleep, from the runs: whatever has put them there, they are found.
+-- Wake lanes that are asleep although they have runs. It starts from the runs, so that it finds all such lanes.
 create or replace function duetime.wake_used_lanes() returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off set jit = off

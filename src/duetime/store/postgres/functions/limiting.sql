@@ -1,8 +1,8 @@
--- Claiming under limits: hold them, count them, claim.
+-- Claiming under limits: lock them, count, claim.
 
--- Hold limits that no other transaction holds, and make those of keys that no run has named before. A limit that is not
--- returned is busy, which is as good as full: no claim waits for one. Nothing is written where nothing changes, or each
--- claim would leave a version of the row behind, which no snapshot held open lets go.
+-- Lock limits that no other transaction has locked, and create those of new keys. A limit that is not returned is busy,
+-- and counts as full: no claim waits for one. A row is written only if it changes; otherwise each claim would leave a
+-- dead row version, which an open snapshot keeps from being vacuumed.
 create or replace function duetime.hold_limits(tenants integer[], kinds smallint[], names text[], runnings integer[],
     rates integer[], periods interval[])
 returns table (id bigint, tenant_id integer, kind smallint, name text) language plpgsql
@@ -38,8 +38,8 @@ begin
     if seen = cardinality(names) then
         return;
     end if;
-    -- Two transactions that make the same row would wait for each other. One of them finds the lock taken instead; the
-    -- locks are few, and shared by many names, because the server has room for some sixty in each transaction.
+    -- Two transactions that insert the same row would wait for each other; with this lock one of them sees it taken.
+    -- The locks are few and shared by many names, because the server has room for about sixty per transaction.
     return query
     with missing as materialized (
         select x.* from unnest(tenants, kinds, names, runnings, rates, periods)
@@ -59,9 +59,9 @@ begin
     returning l.id, l.tenant_id, l.kind, l.name;
 end $$;
 
--- How limits stand that are held; what does not count any more is removed. Of holds that are gone, a snapshot held open
--- keeps the entries in the index: a low-water mark for each limit passes them by. It is moved every ten seconds at most,
--- since that rewrites the row. Only a holder of the limit adds holds, so none is ever added below the mark.
+-- Counts of locked limits. Rows that no longer count are removed. An open snapshot keeps the index entries of removed
+-- holds, so each limit has a low-water mark that skips them. The mark moves at most every ten seconds, because that
+-- rewrites the row. Only a holder of the limit's lock adds holds, so none is added below the mark.
 create or replace function duetime.count_limits(ids bigint[])
 returns table (id bigint, now timestamptz, running integer, live bigint, rate integer, period interval, started bigint,
     free_at timestamptz, is_due boolean, first_at timestamptz, last_at timestamptz)
@@ -76,7 +76,8 @@ declare
 begin
     perform duetime.hold_running(l.id) from duetime.limits l where l.id = any(ids) and l.set_at is not null;
     if found then
-        -- One that lies ahead was set before the clock was put back: all nodes will have heard of it as soon from now on.
+        -- A moment in the future was set before the clock was set back: all nodes learn of it after the same time from
+        -- now.
         update duetime.limits l set set_at = case when l.set_at > moment then moment end
         where l.id = any(ids) and (l.set_at < moment - interval '2 seconds' or l.set_at > moment);
     end if;
@@ -89,7 +90,7 @@ begin
             select 1 from duetime.runs r where r.id = h.run_id
                 and (r.fence < h.fence or r.fence = h.fence and r.worker_id is not null) limit 1) is null);
     if cardinality(stale) > 0 then
-        -- Those that a completion is about to remove are left to it.
+        -- A completion that is about to remove some of them does so itself.
         delete from duetime.holds h where h.ctid = any(array(
             select k.ctid from duetime.holds k where k.run_id = any(stale) and k.limit_id = any(ids) and (
                 select 1 from duetime.runs r where r.id = k.run_id
@@ -125,8 +126,8 @@ begin
     from duetime.limits l join duetime.tenants t on t.id = l.tenant_id where l.id = any(ids);
 end $$;
 
--- Count runs that run already under a limit of a tenant or a queue that was not known when they were claimed. The caller
--- holds the limit. Holds that exist are not locked: a completion may lock them, in an order of its own.
+-- Count running runs under a limit of a tenant or a queue that was set after they were claimed. The caller
+-- has locked the limit. Existing holds are not locked: a completion may lock them in another order.
 create or replace function duetime.hold_running(of_limit bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -171,8 +172,8 @@ begin
     ) r;
 end $$;
 
--- What `claim_many` does, while limits are held: also for runs that were chosen one by one. The time is read after the
--- locks, so that no attempt seems to begin before the one that made room for it has ended.
+-- `claim_many` while limits are locked, also for individually chosen runs. The time is read after the locks, so that no
+-- attempt starts before the attempt that made room for it has ended.
 create or replace function duetime.claim_limited(lanes integer[], takes integer[], marks timestamptz[], chosen uuid[],
     workers uuid[], numbers bigint[], rooms integer[])
 returns table (

@@ -1,8 +1,8 @@
--- What lists read. Functions, like the hot path, because a plan that sorts a tenant's history, instead of walking an index to
--- its bound, is a thousand times slower.
+-- The reads of lists. They are functions, like the hot path, because a plan that sorts a tenant's history instead of
+-- walking an index up to its bound is a thousand times slower.
 
--- Of the newest live runs of all tenants below an id, those of the tenant that the transaction acts for. Row-level
--- security would have it pass by any number of others; here the number is bounded.
+-- Of the newest live runs of all tenants below an id, those of the transaction's tenant. With row-level security alone
+-- it could skip any number of other rows; here the number is bounded.
 create or replace function duetime.live_runs_below(before uuid, most integer,
     out seen bigint, out lowest uuid, out ids uuid[])
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -18,9 +18,9 @@ end $$;
 revoke execute on function duetime.live_runs_below from public;
 grant execute on function duetime.live_runs_below to duetime_tenant;
 
--- The next ids below one, of a tenant. The planner must not walk the primary key, along which it would pass by the rows
--- of all other tenants. It cannot if what is sorted by begins with the tenant; but where a tenant *equals* something, it
--- knows better than to sort by it. So here and in the policies a tenant is one of a list of one.
+-- The next ids of a tenant below an id. The planner must not walk the primary key, where it would skip the rows of all
+-- other tenants. It cannot if the sort order starts with the tenant; but for an equality the planner drops the tenant
+-- from the sort order. So here and in the policies, the tenant is compared with a list of one element.
 create or replace function duetime.jobs_below(tenant integer, before uuid, most integer) returns setof uuid
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
@@ -71,7 +71,7 @@ begin
     order by r.job_id desc limit most;
 end $$;
 
--- Which runs ended, by job, newest first: nothing but what the indexes know, so that thousands are walked in no time.
+-- The ended runs by job, newest first. Index-only, so that thousands are read quickly.
 create or replace function duetime.ends_by_job(tenant integer, before uuid, above uuid, state smallint, most integer)
 returns table (job_id uuid, run_id uuid)
 language plpgsql stable
@@ -94,7 +94,7 @@ begin
     end if;
 end $$;
 
--- The row that ended the newest run of each of these jobs that is over.
+-- The last row in history of the newest ended run of each of these jobs.
 create or replace function duetime.last_ends(tenant integer, jobs uuid[])
 returns table (job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
 language plpgsql stable
@@ -111,8 +111,8 @@ begin
     ) h;
 end $$;
 
--- The same, where those runs are known: of those that were over within a day of the time in their id, as nearly all are,
--- out of two or three partitions instead of all. The others are found by `last_ends`.
+-- The same for known runs that ended within a day of the time in their id, as nearly all do: from two or three
+-- partitions instead of all. `last_ends` finds the others.
 create or replace function duetime.soon_ended(tenant integer, jobs uuid[], runs uuid[])
 returns table (job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
 language plpgsql stable

@@ -1,6 +1,6 @@
 -- Rates: runs that wait for their moment, and tokens of requests.
 
--- Give runs that wait for rates the moments that are free by now, in their order.
+-- Assign free moments of rates to waiting runs, in order.
 create or replace function duetime.lay_lines(ids bigint[], ats timestamptz[], intervals interval[], most integer)
 returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -26,7 +26,7 @@ begin
     return given;
 end $$;
 
--- Let runs that wait for a rate be decided about anew, the first of them first.
+-- Make runs that wait for a rate claimable again, the first ones first.
 create or replace function duetime.leave_lines(of_limit bigint, most integer) returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
@@ -43,8 +43,8 @@ begin
     return given;
 end $$;
 
--- Take tokens, as `model/token_bucket.py` says. The time is read when the row is held: two that ask at once do not both count
--- the same stretch. Buckets are held in the order of their keys, whatever the order of the asks.
+-- Take tokens by the rules of `model/token_bucket.py`. The time is read after the row is locked, so that two concurrent
+-- callers do not count the same interval. Buckets are locked in the order of their keys.
 create or replace function duetime.take_tokens(tenants integer[], keys uuid[], rates float8[], sizes float8[],
     needs integer[], wants integer[], backs integer[], out given integer[], out levels float8[]) language plpgsql
 set enable_seqscan = off set jit = off

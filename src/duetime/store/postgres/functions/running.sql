@@ -8,7 +8,7 @@ set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 
 as $$
 begin
     return query
-    -- By the id alone: else all live runs of the tenant would be compared with all that are claimed.
+    -- By the id alone; otherwise all live runs of the tenant would be compared with all claimed runs.
     select r.id from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
     cross join lateral (select * from duetime.runs r where r.id = held.id limit 1) r
     where r.worker_id = c.worker_id and r.claim_no = c.claim_no and r.tenant_id = duetime.current_tenant()
@@ -21,11 +21,11 @@ end $$;
 revoke execute on function duetime.running_runs from public;
 grant execute on function duetime.running_runs to duetime_tenant;
 
--- The running runs on a stretch of pages that neither a claim nor a handover lists: see `store/rules/strays.py`.
--- Those that have started just now are passed over, unless the clock went back behind their start. Joined by hashing what the claims list:
--- a claim lists hundreds of runs in one value, which is not to be opened for each of them.
--- Also the waiting runs on these pages that have expired before their first start; they have no worker. For a run without
--- the option this costs a look at its options, if it has any.
+-- The running runs in a range of pages that neither a claim nor a handover lists: see `store/rules/strays.py`. Runs
+-- that have just started are skipped, unless the clock went back behind their start. A hash join with the contents of
+-- the claims: a claim lists hundreds of runs in one value, which must not be unpacked for each run. Also returns the
+-- waiting runs on these pages that expired before their first start; they have no worker. A run without the option
+-- costs one check of its options, if it has any.
 create or replace function duetime.stray_runs(first bigint, after bigint, settled interval)
 returns table (id uuid, fence integer, worker_id uuid, claim_no bigint) language plpgsql stable
 set enable_seqscan = off set enable_indexscan = on set enable_nestloop = on set enable_hashjoin = on

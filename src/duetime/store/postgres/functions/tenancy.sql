@@ -1,9 +1,9 @@
--- Which tenant a transaction acts for, and what a tenant may have.
+-- The tenant of a transaction, and its quotas.
 
 create or replace function duetime.current_tenant() returns integer language sql stable parallel safe
     as $$ select nullif(current_setting('duetime.tenant', true), '')::integer $$;
 
--- How much a tenant has of what is bounded by a quota, by the name of the limit (store/rules/quotas.py).
+-- A tenant's usage of a quota, by the name of the limit (store/rules/quotas.py).
 create or replace function duetime.usage(tenant integer, kind text) returns bigint language plpgsql
 set enable_seqscan = off set jit = off
 as $$
@@ -30,17 +30,17 @@ begin
     end;
 end $$;
 
--- Refuse what a statement has added if a tenant has more than it may have then.
+-- Refuse the rows of a statement if the tenant would exceed its quota.
 create or replace function duetime.check_quota(tenant integer, kind text) returns void language plpgsql
 as $$
 declare
     most constant bigint := (select (t.quotas ->> kind)::bigint from duetime.tenants t where t.id = tenant);
 begin
-    -- Far from a limit on rows no transaction waits: fewer transactions than this are under way at once.
+    -- Far from the limit no transaction waits: fewer transactions than this run at once.
     if most is null or kind <> 'payload_bytes' and duetime.usage(tenant, kind) + 1000 <= most then
         return;
     end if;
-    -- One transaction at a time. The next one counts after this one has committed, in a statement of its own.
+    -- One transaction at a time. The next one counts after this one has committed, in a separate statement.
     perform pg_advisory_xact_lock(hashtextextended('duetime quota ' || tenant || ' ' || kind, 0));
     if duetime.usage(tenant, kind) > most then
         raise exception using errcode = 'DT507', message = 'duetime quota ' || kind, detail = most::text;
@@ -63,9 +63,8 @@ begin
 end $$;
 revoke execute on function duetime.keep_quotas from public;
 
--- Refuse queues that would be more than a tenant may have; those that are there already are never refused. A caller
--- inside its own transaction must not hold the lock, since the fleet would wait for that transaction: it may be one of a
--- few that pass the limit together.
+-- Refuse new queues beyond a tenant's limit; existing queues are never refused. A caller's transaction must not hold
+-- the lock, because the fleet would wait for it: so a few such transactions may exceed the limit together.
 create or replace function duetime.check_queues(tenant integer, names text[], exactly boolean) returns void language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
 as $$

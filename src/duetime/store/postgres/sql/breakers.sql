@@ -1,17 +1,18 @@
--- sum_attempts: what attempts at targets came to within the window, or since they are probed, and how their breakers stand
-select x.tenant_id, x.target, coalesce(b.state, 0) as state, coalesce(b.since, duetime.clock()) as since, b.until,
+-- sum_attempts: the results of attempts at targets within the window, or since probing began, and their breakers
+select x.tenant_id, x.target, coalesce(b.state, BreakerState.CLOSED) as state,
+    coalesce(b.since, duetime.clock()) as since, b.until,
     coalesce(b.trips, 0) as trips, coalesce(a.tried, 0) as tried, coalesce(a.failed, 0) as failed,
     coalesce(a.retried, 0) as retried, o.rate as flow
 from unnest(:tenant_ids::int[], :targets::text[]) as x(tenant_id, target)
 left join duetime.breakers b on b.tenant_id = x.tenant_id and b.target = x.target
-left join duetime.limits o on o.tenant_id = x.tenant_id and o.kind = 5 and o.name = x.target
+left join duetime.limits o on o.tenant_id = x.tenant_id and o.kind = LimitKind.TARGET and o.name = x.target
 cross join lateral (
     select sum(a.tried) as tried, sum(a.failed) as failed, sum(a.retried) as retried from duetime.attempts a
     where a.tenant_id = x.tenant_id and a.target = x.target
-        and (a.at > duetime.clock() - :window::interval or b.state = 2)) a
+        and (a.at > duetime.clock() - :window::interval or b.state = BreakerState.PROBING)) a
 order by x.tenant_id, x.target collate "C";
 
--- waiting_at: how many runs stand before a breaker and could start, up to a cap
+-- waiting_at: how many ready runs wait for a breaker, up to a cap
 select (select count(*) from (
         select 1 from duetime.lanes l cross join lateral (
             select 1 from duetime.runs r
@@ -20,13 +21,14 @@ select (select count(*) from (
     + (select count(*) from (
         select 1 from duetime.limits o cross join lateral (
             select 1 from duetime.runs r where r.parked_by = o.id limit :cap) r
-        where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap) p)
+        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap) p)
     + (select count(*) from (
         select 1 from duetime.limits o cross join lateral (
             select 1 from duetime.runs r
             where r.put_off_by = o.id and r.ready_at > duetime.now() and r.worker_id is null limit :cap) r
-        where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap) l) as count;
+        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap) l) as count;
 
--- prune_breakers: forget breakers that have been closed for long; a target without a row has a closed one
+-- prune_breakers: remove breakers that have been closed for long; a target without a row has a closed one
 delete from duetime.breakers where ctid = any(array(
-    select b.ctid from duetime.breakers b where b.state = 0 and b.since < $2::timestamptz limit $1 for update skip locked));
+    select b.ctid from duetime.breakers b where b.state = BreakerState.CLOSED and b.since < $2::timestamptz
+    limit $1 for update skip locked));

@@ -1,4 +1,4 @@
--- look: the first unclaimed runs of each lane above its low-water mark, ready or not; the snapshot they were seen in; and,
+-- look: the first unclaimed runs of each lane above its low-water mark, ready or not; the snapshot of the read; and,
 -- a while after $4, a number that is above all transactions that have begun
 select l.lane, l.ready, l.ids, s.now, s.oldest, s.unborn
 from (
@@ -20,12 +20,12 @@ from duetime.claims c join duetime.workers w on w.id = c.worker_id and w.lease_u
 join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
 where c.worker_id = $1 and c.claim_no = $2;
 
--- take_numbers: leave nothing to claim under these numbers
+-- take_numbers: reserve these numbers, so that no claim can use them
 insert into duetime.claims (worker_id, claim_no, claimed_at, run_ids)
 select $1, n.claim_no, duetime.now(), '{}' from unnest($2::bigint[]) as n(claim_no)
 on conflict (worker_id, claim_no) do nothing;
 
--- release: make the runs of claims wait again as if they had not been claimed
+-- release: undo claims: their runs wait again
 with held as materialized (
     select r.id from duetime.runs r
     where r.worker_id = $1 and r.claim_no = any($2::bigint[]) and r.id = any(array(

@@ -11,7 +11,7 @@ select duetime.end_runs($1::uuid[], $2::int[], $3, $4::bigint[], $5::smallint[],
 update duetime.dead_letters d set fingerprint = x.fingerprint
 from unnest($1::uuid[], $2::text[]) as x(run_id, fingerprint) where d.run_id = x.run_id;
 
--- retry_runs: make runs wait again, with a row in history for the attempt; not those that shall be cancelled
+-- retry_runs: make runs wait again, with a row in history for the attempt; not runs whose cancellation was requested
 select duetime.retry_runs($1::uuid[], $2::int[], $3, $4::smallint[], $5::smallint[], $6::text[], $7::bytea[],
     $8::interval[], $9::boolean[], $10::int[]);
 

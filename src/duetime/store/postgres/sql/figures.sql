@@ -5,7 +5,7 @@
 select coalesce(pg_relation_size(to_regclass(n.name)), 0) / current_setting('block_size')::int as blocks
 from unnest(:names::text[]) with ordinality as n(name, place) order by n.place;
 
--- recent_attempts: what ended lately, from the newest blocks of up to two days; as (kind, number, states, text, value)
+-- recent_attempts: attempts that ended lately, from the newest blocks of up to two days; as (kind, number, states, text, value)
 with tail as materialized (
     select 0 as day, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
         h.first_started_at, h.finished_at
@@ -25,7 +25,8 @@ lags as materialized (
     where m.first_started_at is null and m.started_at is not null
 ),
 tasks as (
-    select n.task, count(*) filter (where m.attempt_state in (2, 3)) as failed, count(*) as attempts
+    select n.task, count(*) filter (where m.attempt_state in (AttemptState.FAILED, AttemptState.LOST)) as failed,
+        count(*) as attempts
     from mine m join duetime.lanes n on n.id = m.lane_id group by n.task
 )
 select 'step' as kind, floor(extract(epoch from m.finished_at - :since) / :step::float8)::int as number, m.attempt_state,
@@ -45,7 +46,7 @@ select (select count(*) from (select 1 from duetime.jobs where tenant_id = :tena
     (select count(*) from (select 1 from duetime.running_runs() limit :cap + 1) r) as running,
     (select count(*) from (select 1 from duetime.dead_letters where tenant_id = :tenant_id limit :cap + 1) d) as dead_letters;
 
--- estimate_jobs: how many jobs the planner believes a tenant has
+-- estimate_jobs: the planner's estimate of a tenant's jobs
 explain (format json) select from duetime.jobs where tenant_id = :tenant_id;
 
 -- waiting_lanes: since when the first run of each lane is ready and has not started
@@ -54,7 +55,7 @@ select n.task, n.queue, r.ready_at from duetime.lanes n cross join lateral (
     order by r.ready_at limit 1) r
 where n.tenant_id = :tenant_id and n.awake and r.ready_at <= duetime.now() order by r.ready_at;
 
--- runs_ahead: how many runs of a tenant are made and due later, by stretch of time and queue
+-- runs_ahead: how many existing runs of a tenant are due later, by interval and queue
 select m.queue, div((extract(epoch from m.due_at - :start::timestamptz) * 1000000)::numeric,
     (extract(epoch from :step::interval) * 1000000)::numeric)::int as stretch, count(*) as runs
 from (
@@ -84,7 +85,7 @@ from (select j.id from duetime.jobs j where j.tenant_id = any (array[:tenant_id:
 select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
 from duetime.jobs_by_id(:ids::uuid[]) j cross join lateral (
     select c.next_fire_at, c.made, c.owed from duetime.cursors c where c.job_id = j.id limit 1) c
-where j.tenant_id = :tenant_id and j.state = 0;
+where j.tenant_id = :tenant_id and j.state = JobState.ACTIVE;
 
 -- recent_runs: the last ends of each of these jobs, newest first
 select h.job_id, h.run_id, h.end_state, h.due_at, h.started_at, h.finished_at

@@ -1,4 +1,4 @@
--- due_cursors: the cursors in view above a low-water mark, held against other nodes; not those that this node passes by
+-- due_cursors: the cursors in view above a low-water mark, locked against other nodes; not those that this node passes by
 select * from duetime.cursors_in_view($1, $2, $3);
 
 -- admit_fires: the time, and how many tenants may fire of what is due now, of those that may not fire all of it; the rates of
@@ -20,7 +20,7 @@ from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id) cross join lateral (
     where o.tenant_id = x.tenant_id and o.job_id = x.job_id offset 0) r
 order by r.id;
 
--- hold_free_runs: hold the runs that nobody else holds
+-- hold_free_runs: lock the runs that no other transaction has locked
 select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked;
 
 -- which_live: which of these runs are not over

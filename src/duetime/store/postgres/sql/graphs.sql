@@ -1,4 +1,4 @@
--- take_ended: ends that somebody waits for, to be handed on now; not those that another node hands on
+-- take_ended: ends with dependents, to be settled now; not those that another node is settling
 delete from duetime.ended where run_id in (
     select run_id from duetime.ended order by run_id limit $1 for update skip locked)
 returning run_id, job_id, tenant_id, end_state, started_at, finished_at;

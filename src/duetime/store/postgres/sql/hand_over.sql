@@ -1,11 +1,11 @@
--- hand_over_runs: let runs go on without their worker; not those that shall be cancelled
+-- hand_over_runs: let runs continue without their worker; not runs whose cancellation was requested
 select duetime.hand_over_runs($1::uuid[], $2::int[], $3, $4::interval[]);
 
 -- running_run: an attempt under way, held: in the hands of its worker, or of its receiver
 select id, fence, attempt, lost, options, cancel_requested, timeout_ms, worker_id, duetime.clock() - started_at as ran_for
 from duetime.runs where id = $1 and fence = $2 and worker_id is not null for update;
 
--- late_handovers: runs whose receiver is late, or that shall be cancelled, held against other nodes
+-- late_handovers: runs whose receiver is late, or whose cancellation was requested; locked against other nodes
 select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.timeout_ms, r.worker_id,
     duetime.clock() - r.started_at as ran_for
 from duetime.runs r join duetime.handovers h on h.run_id = any(array[r.id]) and h.fence = r.fence

@@ -27,7 +27,7 @@ told as (
 )
 select id, due_at, due_at <= duetime.now() + $15::interval as soon from job;
 
--- insert_ready: store one-off jobs that are all due now, in lanes that hold: the short road to their runs
+-- insert_ready: store one-off jobs that are all due now, in lanes that are awake: the fast path to their runs
 with stored as (
     insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
     select j.run_id, j.id, $1, j.lane_id, j.lane_id, duetime.now(), duetime.clock(), j.args, j.options, j.timeout_ms
@@ -45,20 +45,21 @@ select duetime.now();
 with job as (
     insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version,
                               created_at)
-    values ($1, $2, $3, $4, $5, $6, true, $7, $8, $9, $10, duetime.now())
+    values (:id, :tenant_id, :task, :queue, :tier, :schedule, true, :args, :options, :timeout_ms, :version,
+            duetime.now())
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
-    select duetime.now(), EventKind.SUBMITTED, $2::int, array[$1::uuid] from duetime.listening l
+    select duetime.now(), EventKind.SUBMITTED, :tenant_id::int, array[:id::uuid] from duetime.listening l
     where l.one and l.until > duetime.now()
 )
 insert into duetime.cursors (job_id, scan_at, next_fire_at, exact)
-values ($1, greatest($11, duetime.clock()), $12, $13);
+values (:id, greatest(:scan_at, duetime.clock()), :next_fire_at, :exact);
 
--- clock: the database's time at this very moment
+-- clock: the database's current time
 select duetime.clock();
 
--- try_lock_keys: take the transaction's lock on each key without waiting; the first that another transaction holds
+-- try_lock_keys: lock each key for the transaction without waiting; returns the first that another transaction holds
 select k.kind, k.key from unnest(:kinds::text[], :keys::text[]) as k(kind, key)
 where not pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || :tenant_id::int || ' ' || k.key, 0))
 limit 1;
@@ -68,14 +69,14 @@ select k.kind::text, k.key, k.job_id, k.run_id, k.fingerprint, k.next_run
 from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
 where k.tenant_id = $1;
 
--- known_keys: which of these keys lead to an earlier request, or to a job that is not over
+-- known_keys: which of these keys lead to an earlier request, or to a job that has not ended
 select k.kind::text, k.key
 from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
 where k.tenant_id = $1 and (k.kind <> 'k'
     or (select 1 from duetime.jobs j where j.id = k.job_id and j.state < JobState.ENDED) is not null
     or (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is not null);
 
--- put_keys: remember what keys lead to
+-- put_keys: store what keys lead to
 insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
 select $1, k.kind::"char", k.key, k.job_id, k.run_id, k.fingerprint, k.next_run, duetime.now()
 from unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bytea[], $7::timestamptz[])
@@ -83,7 +84,7 @@ from unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bytea[], $7::tim
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
--- see_live_job: the job behind a key, in its first home
+-- see_live_job: the job behind a key, in the table `jobs`
 select j.state, j.problem, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2;
 
@@ -93,38 +94,38 @@ where tenant_id = $1 and job_id = $2
 -- by bytes, or the index of ids might be read whole for its order
 order by uuid_send(id);
 
--- lock_cursor: hold a cursor against firing
+-- lock_cursor: lock a cursor against firing
 select 1 from duetime.cursors where job_id = $1 for update;
 
--- lock_live_runs: the live runs of a job, held against claims
+-- lock_live_runs: the live runs of a job, locked against claims
 select id, fence = 0 as unclaimed, due_at from duetime.runs
 where tenant_id = $1 and job_id = $2
 -- by bytes, or the index of ids might be read whole for its order
 order by uuid_send(id) for update;
 
--- withdraw_runs: take back runs that no worker has ever held; this is not an end state
+-- withdraw_runs: withdraw runs that no worker has ever held; this is not an end state
 with held as materialized (
     select id from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual
     order by uuid_send(id) for update
 )
 delete from duetime.runs r using held where r.id = any(array[held.id]) returning r.id, r.due_at, r.home_lane;
 
--- restamp_runs: runs that were held and stay are ready anew, above the mark of any claim that passed over them
+-- restamp_runs: give locked runs that stay a new `ready_at`, above the mark of any claim that skipped them
 update duetime.runs set ready_at = greatest(ready_at, duetime.clock())
 where tenant_id = $1 and job_id = $2 and worker_id is null;
 
--- put_labels: remember what jobs are found by
+-- put_labels: store the labels of jobs
 insert into duetime.labels (tenant_id, kind, value, job_id)
 select $1, l.kind::"char", l.value, l.job_id from unnest($2::text[], $3::text[], $4::uuid[]) as l(kind, value, job_id)
 on conflict do nothing;
 
--- drop_labels: forget what a job is found by
+-- drop_labels: remove the labels of a job
 delete from duetime.labels where tenant_id = $1 and job_id = $2;
 
--- drop_said_labels: forget what an edited job was found by; its key stays
+-- drop_said_labels: remove the labels of an edited job; its key stays
 delete from duetime.labels where tenant_id = $1 and job_id = $2 and kind <> 'k';
 
--- put_payload_refs: remember which payloads jobs refer to
+-- put_payload_refs: store which payloads jobs refer to
 insert into duetime.payload_refs (payload_id, job_id, tenant_id)
 select r.payload_id, r.job_id, $1 from unnest($2::uuid[], $3::uuid[]) as r(payload_id, job_id)
 on conflict do nothing;

@@ -1,4 +1,4 @@
--- wake_lanes: wake lanes, and make those that are missing, as far as their tenants may
+-- wake_lanes: wake lanes, and create missing ones within the tenants' limits
 select duetime.wake_lanes($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::int);
 
 -- unusable_lanes: which of these lanes a run must not be stored in
@@ -12,11 +12,11 @@ cross join lateral (
     select * from duetime.lanes l where l.tenant_id = x.tenant_id and l.queue = x.queue and l.tier = x.tier
         and l.task = x.task and l.trial = x.trial and l.keyed = x.keyed and l.awake and l.closing is null limit 1) l;
 
--- lanes_by_id: what these lanes are, awake or not
+-- lanes_by_id: the keys of these lanes, awake or not
 select l.id, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
 from duetime.lanes l where l.id = any($1::int[]);
 
--- newest_lane_change: where those begin who read all lanes that are awake
+-- newest_lane_change: the position from which a reader of all awake lanes continues
 select turn, nonce from duetime.lane_changes order by turn desc limit 1;
 
 -- awake_lanes: the lanes that are awake
@@ -26,14 +26,14 @@ select id, nonce, tenant_id, queue, tier, task, trial, keyed from duetime.lanes 
 select c.turn, c.nonce, c.awake, l.id, l.nonce, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
 from duetime.lane_changes c left join duetime.lanes l on l.id = any(array[c.lane_id]) where c.turn >= $1 order by c.turn;
 
--- tidy_lanes: let lanes without runs fall asleep; how many did
+-- tidy_lanes: let lanes without runs fall asleep; returns how many
 select duetime.tidy_lanes($1::interval, $2::int);
 
--- prune_lanes: forget lanes that have been asleep for so long that nothing speaks of them any more
+-- prune_lanes: remove lanes that have been asleep for so long that nothing refers to them
 delete from duetime.lanes where id = any(array(
     select l.id from duetime.lanes l where not l.awake and l.changed_at < $1::timestamptz
         and not exists (select 1 from duetime.dead_letters d where d.lane_id = l.id)
     order by l.changed_at limit $2 for update skip locked)) and not awake;
 
--- wake_used_lanes: wake lanes that runs wait in though they are asleep; how many there were
+-- wake_used_lanes: wake lanes that are asleep although they have runs; returns how many
 select duetime.wake_used_lanes();

@@ -1,8 +1,8 @@
 -- register_worker: begin a worker's lease
 insert into duetime.workers as w (
     id, name, tasks, queues, slots, tenant_id, version, key_id, token_hash, started_at, heard_at, held_since, lease_until)
-values ($1, $2, $3::text[], $4::text[], $5, $7, $8, $9, $10,
-    duetime.now(), duetime.now(), duetime.now(), duetime.now() + $6::interval)
+values (:id, :name, :tasks::text[], :queues::text[], :slots, :tenant_id, :version, :key_id, :token_hash,
+    duetime.now(), duetime.now(), duetime.now(), duetime.now() + :lease::interval)
 on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
     held_since = least(duetime.now(), case when w.lease_until > duetime.now() then w.held_since end)
 returning lease_until;

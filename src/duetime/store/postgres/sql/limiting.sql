@@ -1,4 +1,4 @@
--- rules: what has to be known before claiming: weights of tenants, limits that are set, and suspects
+-- rules: what a claim must know: weights of tenants, limits that are set, and suspects
 select RuleKind.WEIGHT::smallint as kind, id as tenant_id, '' as name, weight, null::float8 as age from duetime.tenants
 where weight <> 100
 union all
@@ -12,10 +12,10 @@ select case when job_id = '00000000-0000-0000-0000-000000000000' then RuleKind.S
     extract(epoch from duetime.clock() - lost_at)::float8
 from duetime.suspects;
 
--- hold_limits: hold limits that no other transaction holds, and make those that are missing
+-- hold_limits: lock limits that no other transaction has locked, and create missing ones
 select * from duetime.hold_limits($1::int[], $2::smallint[], $3::text[], $4::int[], $5::int[], $6::interval[]);
 
--- count_limits: how limits stand that are held
+-- count_limits: the counts of locked limits
 select * from duetime.count_limits($1::bigint[]);
 
 -- candidates: the first ready runs of limited lanes
@@ -36,13 +36,13 @@ set ready_at = duetime.clock() + least($3::interval, greatest($4::interval, (due
 from held join unnest($1::uuid[], $2::text[]) as x(id, message) on x.id = held.id
 where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 
--- claim_limited: lease ready runs while limits are held
+-- claim_limited: lease ready runs while limits are locked
 select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
     duetime.stamp(started_at), args, options, timeout_ms, checkpoint
 from duetime.claim_limited($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[],
     $7::int[]);
 
--- keep_holds: remember which runs run under which limits
+-- keep_holds: store which runs hold which limits
 insert into duetime.holds as h (limit_id, run_id, fence, since)
 select x.limit_id, x.run_id, x.fence,
     greatest(duetime.clock(), (select l.counted_from from duetime.limits l where l.id = x.limit_id))
@@ -50,17 +50,17 @@ from unnest($1::bigint[], $2::uuid[], $3::int[]) as x(limit_id, run_id, fence)
 on conflict (limit_id, run_id) do update set fence = excluded.fence, since = excluded.since
 where h.fence <> excluded.fence;
 
--- hold_running: let what is running already count under a limit of a tenant or a queue
+-- hold_running: count running runs under a new limit of a tenant or a queue
 select duetime.hold_running(:limit_id);
 
--- keep_starts: remember how many have started, for as long as that counts
+-- keep_starts: store how many runs have started under a rate
 insert into duetime.starts as s (limit_id, until, count)
 select x.limit_id, to_timestamp(ceil(extract(epoch from x.at + x.period) * 100 / extract(epoch from x.period))
     * extract(epoch from x.period) / 100), x.count
 from unnest($1::bigint[], $2::timestamptz[], $3::interval[], $4::int[]) as x(limit_id, at, period, count)
 on conflict (limit_id, until) do update set count = s.count + excluded.count;
 
--- park_runs: runs whose key is full leave their lanes
+-- park_runs: park runs whose key has no free slot
 with held as materialized (
     select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked
 )

@@ -2,7 +2,7 @@
 -- of a whole table; a job in history is one `between` itself and itself, so that sorting by it keeps to the index that
 -- begins with tenant and job. Either way the plan is the same whatever is believed of the tables.
 
--- list_labelled: jobs that have a label, newest first; `among` is false where another wanted label is missing
+-- list_labelled: jobs with a label, newest first; `among` is false if another wanted label is missing
 select l.job_id, (
     select coalesce(bool_and((
         select true from duetime.labels o where o.tenant_id = :tenant_id and o.kind = w.kind::"char" and o.value = w.value
@@ -10,7 +10,7 @@ select l.job_id, (
     from unnest(:kinds::text[], :values::text[]) as w(kind, value)) as among
 from duetime.labelled_below(:tenant_id, :kind::text::"char", :value, :before, :bound) as l(job_id) order by l.job_id desc;
 
--- list_stored_jobs: jobs in their first home, newest first or by id; and the bounds of what was looked at
+-- list_stored_jobs: jobs in the table `jobs`, newest first or by id; and the bounds of what was read
 with wanted as materialized (
     select id from unnest(:ids::uuid[]) as w(id)
     union all
@@ -39,7 +39,7 @@ from (select count(*) as seen, (select id from looked order by id limit 1) as lo
 left join found f on true
 left join duetime.next_fires(array(select found.id from found)) n on n.job_id = f.id;
 
--- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
+-- list_live_jobs: one-off jobs with a live run, newest first, or by id, or only running ones
 with looked as materialized (
     select * from duetime.live_jobs_below(:tenant_id, :before, :floor, :bound)
     where :ids::uuid[] is null and not :running
@@ -56,8 +56,9 @@ found as (
     select distinct on (l.job_id) l.id, l.job_id, n.task, n.queue, n.tier, l.lane_id,
         l.worker_id, l.attempt, l.lost, l.due_at, l.ready_at, l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.home_lane limit 1) n
-    where (:state::int is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
-                                   when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
+    where (:state::int is null or :state = case
+            when l.worker_id is not null then RunState.RUNNING when l.lane_id is null then RunState.BLOCKED
+            when l.attempt > 0 or l.lost > 0 then RunState.RETRYING else RunState.PENDING end)
         and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
         and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
         and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null
@@ -79,9 +80,11 @@ with looked as materialized (
     from duetime.ends_by_job(:tenant_id, :before, :floor, :state::smallint, :bound) e
 ),
 found as materialized (
-    select l.job_id, case when coalesce(:state::smallint, 4) = 4 then (array_agg(l.run_id))[1] end as run_id
+    select l.job_id,
+        case when coalesce(:state::smallint, RunState.SUCCEEDED) = RunState.SUCCEEDED then (array_agg(l.run_id))[1] end as run_id
     from (select * from looked order by job_id desc, run_id desc) l group by l.job_id
-    having bool_or(l.own) or (:state::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
+    having bool_or(l.own) or (
+        :state::smallint <> RunState.SUCCEEDED and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
     order by l.job_id desc
 )
 select (select count(*) from looked) as seen, (select job_id from looked order by job_id limit 1) as lowest,
@@ -107,7 +110,7 @@ from ends h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
 order by h.job_id desc;
 
--- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
+-- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or among the runs of all tenants
 with newest as materialized (
     select * from duetime.live_runs_below(:before, :bound) where :everybodys
 ),
@@ -131,8 +134,9 @@ found as (
         l.ready_at, l.started_at, l.first_started_at, l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.home_lane limit 1) n
     where l.id < :before
-        and (:state::int is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
-                                     when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
+        and (:state::int is null or :state = case
+            when l.worker_id is not null then RunState.RUNNING when l.lane_id is null then RunState.BLOCKED
+            when l.attempt > 0 or l.lost > 0 then RunState.RETRYING else RunState.PENDING end)
         and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
         and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
     order by l.id desc limit :limit
@@ -143,7 +147,7 @@ from (
         coalesce((select lowest from newest), (select id from wanted order by id limit 1)) as lowest) b
 left join found f on true;
 
--- list_ended_runs: runs that are over, newest first: of a job, or that ended in one state, or all
+-- list_ended_runs: ended runs, newest first: of a job, or that ended in one state, or all
 with looked as materialized (
     select * from duetime.history_by_run(:tenant_id, :before, :job_id, :state::smallint, :bound)
 ),
@@ -164,7 +168,7 @@ from (
     from looked) b
 left join found f on true;
 
--- list_dead_letters: dead letters, newest first, and the bounds of what was looked at
+-- list_dead_letters: dead letters, newest first, and the bounds of what was read
 with looked as materialized (
     select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
         d.options, d.fingerprint
@@ -189,7 +193,7 @@ select b.seen, b.lowest, f.*
 from (select count(*) as seen, (select run_id from looked order by run_id limit 1) as lowest from looked) b
 left join found f on true;
 
--- group_dead_letters: dead letters by what went wrong, the largest groups first, and how many were looked at
+-- group_dead_letters: dead letters grouped by error, the largest groups first, and how many were read
 with looked as materialized (
     select d.run_id, d.lane_id, coalesce(d.fingerprint, '') as fingerprint, d.died_at
     from duetime.dead_letters d where d.tenant_id = any (array[:tenant_id::int])

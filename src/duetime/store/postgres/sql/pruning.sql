@@ -3,12 +3,12 @@ delete from duetime.jobs where id = any(array(
     select id from duetime.jobs where ended_at < $1::timestamptz order by ended_at limit $2
     for update skip locked));
 
--- prune_dead_letters: remove dead letters that nobody replayed for long
+-- prune_dead_letters: remove dead letters that were not replayed within their retention
 delete from duetime.dead_letters where run_id in (
     select run_id from duetime.dead_letters where died_at < $1::timestamptz order by died_at limit $2
     for update skip locked);
 
--- prune_keys: remove old keys whose job or graph is not alive any more, a part in turn; where the part ends, and how many went
+-- prune_keys: remove old keys whose job or graph has ended, part by part; returns the end of the part, and how many
 with part as materialized (
     select coalesce($3::timestamptz, '-infinity') as after, $1::timestamptz as before, (
         select k.created_at from duetime.keys k
@@ -31,12 +31,12 @@ gone as (
 )
 select until, (select count(*) from gone) from part;
 
--- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
+-- prune_deleted_jobs: remove the records of deleted jobs that have no history left
 delete from duetime.deleted_jobs where job_id in (
     select job_id from duetime.deleted_jobs where deleted_at < $1::timestamptz order by deleted_at limit $2
     for update skip locked);
 
--- sweep_labels: forget the labels of jobs that are nowhere any more; how many jobs were looked at, and the last of them
+-- sweep_labels: remove the labels of jobs that no home has; returns how many jobs were checked, and the last one
 with part as materialized (
     select distinct l.tenant_id, l.job_id from (
         select tenant_id, job_id from duetime.labels where job_id > $1 and job_id < $2 order by job_id limit $3) l
@@ -55,7 +55,7 @@ select (select count(*) from (
             select 1 from duetime.labels where job_id > $1 and job_id < $2 order by job_id limit $3) seen),
     (select job_id from part order by job_id desc limit 1), (select count(*) from gone);
 
--- sweep_payload_refs: forget that jobs that are nowhere any more referred to payloads; how many references were looked at,
+-- sweep_payload_refs: remove references to payloads of jobs that no home has; returns how many were checked,
 -- the last of them, and how many went
 with part as materialized (
     select payload_id, job_id, tenant_id from duetime.payload_refs
@@ -74,7 +74,7 @@ gone as (
 last as (select payload_id, job_id from part order by payload_id desc, job_id desc limit 1)
 select (select count(*) from part), (select payload_id from last), (select job_id from last), (select count(*) from gone);
 
--- sweep_payloads: remove payloads that nothing refers to any more; how many were looked at, and the last of them
+-- sweep_payloads: remove payloads without references; returns how many were checked, and the last one
 with part as materialized (
     select id from duetime.payloads where id > $1 and id < $2 order by id limit $3
 ),
@@ -85,29 +85,29 @@ gone as (
 )
 select (select count(*) from part), (select id from part order by id desc limit 1), (select count(*) from gone);
 
--- prune_live_logs: forget what attempts logged that are over by now
+-- prune_live_logs: remove live logs of ended attempts
 delete from duetime.live_logs where run_id in (
     select g.run_id from duetime.live_logs g where g.at < $1::timestamptz
         and (select true from duetime.runs r where r.id = g.run_id and r.fence = g.fence limit 1) is null
     order by g.at limit $2);
 
--- see_tasks: what live workers have is not forgotten, however long ago they began
+-- see_tasks: renew the entries of tasks that live workers provide
 update duetime.tasks set seen_at = duetime.clock() where ctid in (
     select t.ctid from duetime.tasks t where t.seen_at < $1::timestamptz and exists (
         select 1 from duetime.workers w where t.name = any(w.tasks) and w.tenant_id is not distinct from t.tenant_id)
     for update of t skip locked);
 
--- prune_tasks: forget what was told of tasks that nobody has had for long
+-- prune_tasks: remove the defaults of tasks that no worker has provided for long
 delete from duetime.tasks where ctid in (
     select t.ctid from duetime.tasks t where t.seen_at < $1::timestamptz order by t.seen_at limit $2
     for update skip locked);
 
--- prune_users: forget what jobs that are gone used
+-- prune_users: remove calendar references of jobs that no longer exist
 delete from duetime.calendar_users where ctid = any(array(
     select u.ctid from duetime.calendar_users u
     where (select 1 from duetime.jobs j where j.id = u.job_id limit 1) is null limit $1));
 
--- prune_sessions: remove sessions that are over
+-- prune_sessions: remove expired sessions
 delete from duetime.sessions where id in (
     select id from duetime.sessions where expires_at < $1::timestamptz order by expires_at limit $2
     for update skip locked);

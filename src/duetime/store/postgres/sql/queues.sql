@@ -7,7 +7,7 @@ with known as (
         and not exists (select 1 from duetime.queues q where q.tenant_id = :tenant_id and q.name = l.queue)
     union all
     select o.name collate "default", null::timestamptz from duetime.limits o
-    where o.tenant_id = :tenant_id and o.kind = 2 and (:name::text is null or o.name = :name)
+    where o.tenant_id = :tenant_id and o.kind = LimitKind.QUEUE and (:name::text is null or o.name = :name)
         and not exists (select 1 from duetime.queues q where q.tenant_id = :tenant_id and q.name = o.name)
         and (select 1 from duetime.lanes l where l.tenant_id = :tenant_id and l.queue = o.name collate "default" limit 1) is null
 )
@@ -28,7 +28,8 @@ from known k
 left join lateral (
     select * from duetime.lanes l where l.tenant_id = :tenant_id and l.queue = k.name and l.awake offset 0) l on true
 left join lateral (
-    select * from duetime.limits o where o.tenant_id = :tenant_id and o.kind = 2 and o.name = k.name collate "C" offset 0) o on true
+    select * from duetime.limits o where o.tenant_id = :tenant_id and o.kind = LimitKind.QUEUE
+        and o.name = k.name collate "C" offset 0) o on true
 order by k.name collate "C", l.tier;
 
 -- list_tasks: the tasks of live workers for a tenant, one row for each worker

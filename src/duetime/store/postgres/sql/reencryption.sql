@@ -1,4 +1,4 @@
--- stale_live_logs: logs of running attempts encrypted with another key, among the next ones; and where the look ended
+-- stale_live_logs: logs of running attempts encrypted with another key, among the next rows; and the last key read
 with w as materialized (
     select t.run_id, t.tenant_id, t.logs from duetime.live_logs t
     where t.run_id > :key_0::uuid order by t.run_id limit :window

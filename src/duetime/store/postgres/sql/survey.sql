@@ -1,4 +1,4 @@
--- table_figures: each table with about how many rows it has, and its size; partitions together
+-- table_figures: the approximate rows and the size of each table; partitions count together
 select coalesce(p.relname, c.relname) as name, sum(greatest(c.reltuples, 0))::bigint as rows,
     sum(pg_total_relation_size(c.oid))::bigint as size
 from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -3,13 +3,13 @@ insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, exp
 values (:id, :tenant_id, :role, :name, :hash, :hint, :queues::text[], :expires_at, :networks::text[], duetime.now())
 returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
--- forget_keys: of the keys of a tenant that cannot be used any more, keep the newest ones only
+-- forget_keys: remove all but the newest revoked and expired keys of a tenant
 delete from duetime.api_keys where id in (
     select k.id from duetime.api_keys k where coalesce(k.tenant_id, 0) = coalesce(:tenant_id::int, 0)
         and (k.revoked_at is not null or k.expires_at <= duetime.now())
     order by k.id desc limit 1000000 offset :kept);
 
--- list_keys: the keys of a tenant, or those of none
+-- list_keys: the keys of a tenant, or the root keys
 select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from duetime.api_keys where coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0) and id > :after
 order by id limit :limit;
@@ -19,12 +19,12 @@ select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_
 from duetime.api_keys
 where hash = :hash and revoked_at is null and (expires_at is null or expires_at > duetime.now());
 
--- usable_key: a key, if it may be used, held against being revoked
+-- usable_key: a usable key, locked against revocation
 select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from duetime.api_keys
 where id = :key_id and revoked_at is null and (expires_at is null or expires_at > duetime.now()) for update;
 
--- revoke_key: it cannot be used any more; not the last root key that can be used
+-- revoke_key: revoke a key, except for the last usable root key
 update duetime.api_keys as k set revoked_at = coalesce(revoked_at, duetime.now())
 where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0)
     and (tenant_id is not null or revoked_at is not null or expires_at <= duetime.now()
@@ -33,20 +33,20 @@ where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0)
                 and o.revoked_at is null and (o.expires_at is null or o.expires_at > duetime.now())))
 returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
--- lock_key: a key, held against other changes, and whether it may be used
+-- lock_key: a key, locked against other changes, and whether it is usable
 select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks,
     revoked_at is null and (expires_at is null or expires_at > duetime.now()) as usable
 from duetime.api_keys where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0) for update;
 
--- end_key: let a key work for a while longer at most
+-- end_key: let a key expire after a while
 update duetime.api_keys set expires_at = duetime.now() + :overlap::interval
 where id = :key_id and (expires_at is null or expires_at > duetime.now() + :overlap::interval);
 
--- touch_keys: note that keys were used, unless that was noted lately
+-- touch_keys: record that keys were used, unless that was recorded lately
 update duetime.api_keys set last_used_at = duetime.now()
 where id = any(:ids::uuid[]) and (last_used_at is null or last_used_at < duetime.now() - :every::interval);
 
--- record_audit: add to the audit log what is not in it
+-- record_audit: append entries that the audit log does not have
 insert into duetime.audit (id, at, tenant_id, key_id, actor, action, object, detail)
 values (:id, duetime.now(), :tenant_id, :key_id, :actor, :action, :object, :detail) on conflict do nothing;
 

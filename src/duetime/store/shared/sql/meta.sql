@@ -1,5 +1,5 @@
--- find_meta: something that all nodes know, held against other nodes
+-- find_meta: a fact that all nodes share, locked against other nodes
 select value from duetime.meta where name = :name for update;
 
--- put_meta: let all nodes know something
+-- put_meta: store a fact that all nodes share
 insert into duetime.meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value;

@@ -1,30 +1,30 @@
--- put_subscription: set what a tenant wants to be told
+-- put_subscription: create or replace a subscription
 insert into duetime.subscriptions (tenant_id, name, body) values (:tenant_id, :name, :body)
 on conflict (tenant_id, name) do update set body = excluded.body;
 
--- list_subscriptions: what a tenant wants to be told, or all of them
+-- list_subscriptions: the subscriptions of a tenant, or of all tenants
 select tenant_id, body from duetime.subscriptions
 where :tenant_id::int is null or tenant_id = :tenant_id order by tenant_id, name;
 
--- delete_subscription: tell it no more
+-- delete_subscription: remove a subscription
 delete from duetime.subscriptions where tenant_id = :tenant_id and name = :name;
 
--- take_notifying: the place up to which everything was told, for a node that is at it from now on, unless another is
+-- take_notifying: become the notifier, unless another node is; returns the position up to which all was sent
 update duetime.notifying
 set holder = :holder, taken_at = duetime.now(), held_until = duetime.now() + :period::interval
 where one and number is not null and (holder is null or holder = :holder or held_until <= duetime.now())
 returning number;
 
--- notified: everything up to a place was told
+-- notified: everything up to a position was sent
 update duetime.notifying set number = :number where one and number < :number;
 
--- news_of_live_runs: what notifications say of runs that are not over, or of their attempts that started at a moment
+-- news_of_live_runs: what notifications say about live runs, or about their attempts that started at a moment
 select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, r.first_started_at, null as finished_at,
     null as failure, null as error, r.options
 from duetime.runs r join duetime.lanes l on l.id = r.home_lane
 where r.id = any(:ids::uuid[]) and r.tenant_id = :tenant_id and (:started::timestamptz is null or r.started_at = :started);
 
--- news_of_attempts: what they say of attempts that started, or ended, at a moment; else of runs that are over
+-- news_of_attempts: what they say about attempts that started, or ended, at a moment; else about ended runs
 select h.run_id as id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.first_started_at, h.finished_at,
     h.failure, substr(h.error, 1, 2000) as error, h.options
 from duetime.history h join duetime.lanes l on l.id = h.lane_id
@@ -32,12 +32,12 @@ where h.tenant_id = :tenant_id and h.run_id = any(:ids::uuid[])
     and case when :ended::timestamptz is not null then h.finished_at = :ended
         when :started::timestamptz is not null then h.started_at = :started else h.end_state is not null end;
 
--- count_dead_letters: how many dead letters a tenant, or a queue of it, has, up to a cap
+-- count_dead_letters: how many dead letters a tenant, or one of its queues, has, up to a cap
 select count(*) as count from (
     select 1 from duetime.dead_letters d where d.tenant_id = :tenant_id
         and (:queue::text is null or (select l.queue from duetime.lanes l where l.id = d.lane_id) = :queue) limit :cap) d;
 
--- count_ready: how many runs of a tenant, or of a queue of it, wait and could start now, in each lane up to a cap
+-- count_ready: how many ready runs of a tenant, or of one of its queues, wait, up to a cap in each lane
 select coalesce(sum((
     select count(*) from (
         select 1 from duetime.runs r
@@ -52,13 +52,13 @@ from duetime.alerts where tenant_id = :tenant_id and (:name::text is null or nam
 -- delete_alert: remove a rule
 delete from duetime.alerts where tenant_id = :tenant_id and name = :name;
 
--- take_alerts: alerts whose turn it is, and no other node's for the next while
+-- take_alerts: reserve alerts that are due for a check, so that no other node gets them for a while
 update duetime.alerts set checked_at = duetime.now() where (tenant_id, name) in (
     select tenant_id, name from duetime.alerts where checked_at <= duetime.now() - :every::interval
     order by checked_at limit :limit for update skip locked)
 returning tenant_id, rule, open, value, wrong_since, changed_at, checked_at, version;
 
--- keep_alert: how an alert stands, unless another node has said so meanwhile, or the rule is another one
+-- keep_alert: store the state of an alert, unless another node has stored it, or the rule has changed
 update duetime.alerts
 set open = :open, value = :value, wrong_since = :wrong_since, changed_at = :changed_at, version = :version
 where tenant_id = :tenant_id and name = :name and rule = :rule and version = :seen;

@@ -1,17 +1,18 @@
--- pause_queue: start nothing more from a queue
+-- pause_queue: pause a queue
 insert into duetime.queues (tenant_id, name, paused_at) values (:tenant_id, :name, duetime.now())
 on conflict (tenant_id, name) do update set paused_at = coalesce(queues.paused_at, excluded.paused_at);
 
--- resume_queue: start again; a queue that is not paused needs no row
+-- resume_queue: resume a queue, which then needs no row
 delete from duetime.queues where tenant_id = :tenant_id and name = :name;
 
--- paused_lanes: the lanes that no worker may claim from now
+-- paused_lanes: the lanes of paused queues and suspended tenants
 select l.id from duetime.queues q join duetime.lanes l on l.tenant_id = q.tenant_id and l.queue = q.name and l.awake
 where q.paused_at is not null
 union
-select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id and l.awake where t.state = 1;
+select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id and l.awake
+where t.state = TenantState.SUSPENDED;
 
--- list_task_defaults: what tasks say of a tenant's jobs, as it was told last
+-- list_task_defaults: the last declared job defaults of a tenant's tasks
 select name, said from (
     select name, said, row_number() over (partition by name order by told_at desc, tenant_id nulls last) as place
     from duetime.tasks where coalesce(tenant_id, :tenant_id) = :tenant_id

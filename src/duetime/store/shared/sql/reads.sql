@@ -1,4 +1,4 @@
--- find_job: a job in its first home
+-- find_job: a job in the table `jobs`
 select j.id, j.tenant_id, j.task, j.queue, j.tier, j.schedule, j.recurring, j.state, c.next_fire_at, j.args, j.options,
     j.timeout_ms, j.version, j.created_at, j.problem, coalesce(c.made, j.made) as made,
     coalesce(c.missed, j.missed) as missed
@@ -9,7 +9,7 @@ where j.tenant_id = :tenant_id and j.id = :job_id
 -- is_deleted: whether a job was deleted
 select 1 as known from duetime.deleted_jobs where tenant_id = :tenant_id and job_id = :job_id;
 
--- next_live_run: when the soonest waiting run of a job is due
+-- next_live_run: when the earliest waiting run of a job is due
 select min(due_at) as due_at from duetime.runs where tenant_id = :tenant_id and job_id = :job_id and worker_id is null;
 
 -- counts: how many rows each home holds

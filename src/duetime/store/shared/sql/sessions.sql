@@ -3,12 +3,12 @@ insert into duetime.sessions (id, key_id, hash, address, agent, created_at, last
 values (:id, :key_id, :hash, :address, :agent, duetime.now(), duetime.now(), duetime.now() + :idle::interval,
     duetime.now() + :lifetime::interval);
 
--- end_surplus_sessions: end the oldest sessions of a key beyond so many, and remove those that are over
+-- end_surplus_sessions: remove expired sessions of a key, and its oldest ones beyond so many
 delete from duetime.sessions where key_id = :key_id and (expires_at <= duetime.now() or id in (
     select s.id from duetime.sessions s where s.key_id = :key_id and s.expires_at > duetime.now()
     order by s.created_at desc, s.id desc limit 1000000 offset :most));
 
--- session_of: the session whose token has this hash, and its key, if both may be used
+-- session_of: the session whose token has this hash, and its key, if both are usable
 select s.id as session_id, k.id, k.tenant_id, k.role, k.name, k.hint, k.queues, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.networks
 from duetime.sessions s join duetime.api_keys k on k.id = s.key_id
@@ -32,7 +32,7 @@ where (:key_id::uuid is null or s.key_id = :key_id) and (:tenant_id::int is null
     and s.id = :id and s.expires_at > duetime.now()
     and k.revoked_at is null and (k.expires_at is null or k.expires_at > duetime.now());
 
--- touch_sessions: note that sessions were used, unless that was noted lately
+-- touch_sessions: record that sessions were used, unless that was recorded lately
 update duetime.sessions set last_seen_at = duetime.now(),
     expires_at = case when ends_at < duetime.now() + :idle::interval then ends_at else duetime.now() + :idle::interval end
 where id = any(:ids::uuid[]) and expires_at > duetime.now() and last_seen_at < duetime.now() - :every::interval;
@@ -52,5 +52,5 @@ delete from duetime.login_links where hash in (
     select hash from duetime.login_links where key_id = :key_id order by expires_at desc, hash desc
     limit 1000000 offset :most);
 
--- take_login_link: remove a link; its key, and whether it came in time
+-- take_login_link: remove a link; returns its key, and whether it had not expired
 delete from duetime.login_links where hash = :hash returning key_id, expires_at > duetime.now() as usable;

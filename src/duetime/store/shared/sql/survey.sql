@@ -8,4 +8,4 @@ join duetime.lanes l on l.id = w.lane_id group by l.tier;
 select count(*) as count from (select 1 from duetime.dead_letters limit :cap) d;
 
 -- breakers_by_state: breakers that are not closed; there are few
-select state, count(*) as count from duetime.breakers where state <> 0 group by state;
+select state, count(*) as count from duetime.breakers where state <> BreakerState.CLOSED group by state;

@@ -13,14 +13,14 @@ select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per
     quotas, encrypt_args, created_at
 from duetime.tenants where id > :after order by id limit :limit;
 
--- keep_secret: remember a secret unless there is one
+-- keep_secret: store a secret unless there is one
 insert into duetime.secrets (name, value) values (:name, :fresh) on conflict do nothing;
 
 -- find_secret: a secret
 select value from duetime.secrets where name = :name;
 
--- encrypting_tenants: whose content is encrypted
+-- encrypting_tenants: the tenants whose content is encrypted
 select id from duetime.tenants where encrypt_args;
 
--- tenants_of_runs: whose runs these are
+-- tenants_of_runs: the tenants of these runs
 select id, tenant_id from duetime.runs where id = any(:ids::uuid[]);

@@ -7,5 +7,5 @@ values (:tenant_id, :key_id, :level, :now, :full_at)
 on conflict (tenant_id, key_id) do update set level = excluded.level, filled_at = excluded.filled_at,
     full_at = excluded.full_at;
 
--- prune_buckets: buckets that are full by now are as those that were never asked
+-- prune_buckets: remove full buckets: a bucket without a row is full
 delete from token_buckets where rowid in (select rowid from token_buckets where full_at < :before limit :batch);

@@ -1,24 +1,26 @@
--- sum_attempts: what attempts at targets came to within the window, or since they are probed, and how their breakers stand
-select t.value as tenant_id, n.value as target, coalesce(b.state, 0) as state, coalesce(b.since, :now) as since, b.until,
+-- sum_attempts: the results of attempts at targets within the window, or since probing began, and their breakers
+select t.value as tenant_id, n.value as target, coalesce(b.state, BreakerState.CLOSED) as state,
+    coalesce(b.since, :now) as since, b.until,
     coalesce(b.trips, 0) as trips, coalesce(sum(a.tried), 0) as tried, coalesce(sum(a.failed), 0) as failed,
     coalesce(sum(a.retried), 0) as retried, o.rate as flow
 from json_each(:tenant_ids) t join json_each(:targets) n on n.key = t.key
 left join breakers b on b.tenant_id = t.value and b.target = n.value
-left join limits o on o.tenant_id = t.value and o.kind = 5 and o.name = n.value
-left join attempts a on a.tenant_id = t.value and a.target = n.value and (a.at > :now - :window or b.state = 2)
+left join limits o on o.tenant_id = t.value and o.kind = LimitKind.TARGET and o.name = n.value
+left join attempts a on a.tenant_id = t.value and a.target = n.value
+    and (a.at > :now - :window or b.state = BreakerState.PROBING)
 group by t.key order by t.value, n.value;
 
--- waiting_at: how many runs stand before a breaker and could start, up to a cap
+-- waiting_at: how many ready runs wait for a breaker, up to a cap
 select (select count(*) from (
         select 1 from lanes l join runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now
         where l.tenant_id = :tenant_id and l.task = :target and l.awake limit :cap))
     + (select count(*) from (
         select 1 from limits o join runs r on r.parked_by = o.id
-        where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap))
+        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap))
     + (select count(*) from (
         select 1 from limits o join runs r on r.put_off_by = o.id and r.ready_at > :now and r.worker_id is null
-        where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap)) as count;
+        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap)) as count;
 
--- prune_breakers: forget breakers that have been closed for long; a target without a row has a closed one
+-- prune_breakers: remove breakers that have been closed for long; a target without a row has a closed one
 delete from breakers where (tenant_id, target) in (
-    select tenant_id, target from breakers where state = 0 and since < :before limit :batch);
+    select tenant_id, target from breakers where state = BreakerState.CLOSED and since < :before limit :batch);

@@ -30,15 +30,15 @@ select tenant_id, queues from workers where id = :worker_id and lease_until > :n
 -- find_claim: the runs of a claim
 select run_ids from claims where worker_id = :worker_id and claim_no = :claim_no;
 
--- keep_claim: remember a claim
+-- keep_claim: store a claim
 insert into claims (worker_id, claim_no, claimed_at, deadline, run_ids)
 values (:worker_id, :claim_no, :now, :deadline, :run_ids);
 
--- take_numbers: leave nothing to claim under a number
+-- take_numbers: reserve a number, so that no claim can use it
 insert into claims (worker_id, claim_no, claimed_at, run_ids) values (:worker_id, :claim_no, :now, x'')
 on conflict (worker_id, claim_no) do nothing;
 
--- release: make the runs of a claim wait again as if they had not been claimed
+-- release: undo a claim: its runs wait again
 update runs
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = :now
 where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)

@@ -1,10 +1,10 @@
--- exceptions: of these (run, fence) pairs, those that are not this worker's any more, or that shall be cancelled
+-- exceptions: of these (run, fence) pairs, those that this worker does not hold any more, or whose cancellation was requested
 select x.key, r.id is not null
 from json_each(:fences) x left join runs r
     on r.id = substr(:ids, x.key * 16 + 1, 16) and r.fence = x.value and r.worker_id = :worker_id
 where r.id is null or r.cancel_requested;
 
--- close_claims: forget claims of which nothing is left; what the sweep has found is for the reaper to forget
+-- close_claims: remove claims that have no runs left; what the sweep has found is for the reaper to forget
 delete from claims where worker_id = :worker_id and claim_no in (select value from json_each(:closed))
     and standing = ClaimStanding.CLAIMED;
 

@@ -1,4 +1,4 @@
--- is_heard: whether somebody listens
+-- is_heard: whether a listener exists
 select 1 from listening where one = 1 and until > :now;
 
 -- last_mark: the place after which new events come

@@ -1,4 +1,4 @@
--- recent_attempts: what ended lately, from the newest rows; as (kind, number, states, text, value)
+-- recent_attempts: attempts that ended lately, from the newest rows; as (kind, number, states, text, value)
 with tail as materialized (
     select h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
         h.first_started_at, h.finished_at
@@ -13,7 +13,8 @@ lags as materialized (
     from mine m where m.first_started_at is null and m.started_at is not null
 ),
 tasks as (
-    select n.task, count(*) filter (where m.attempt_state in (2, 3)) as failed, count(*) as attempts
+    select n.task, count(*) filter (where m.attempt_state in (AttemptState.FAILED, AttemptState.LOST)) as failed,
+        count(*) as attempts
     from mine m join lanes n on n.id = m.lane_id group by n.task
 )
 select 'step' as kind, (m.finished_at - :since) / :step as number, m.attempt_state, m.end_state, null as name,
@@ -42,7 +43,7 @@ select (select count(*) from (select 1 from jobs where tenant_id = :tenant_id li
     (select count(*) from (
         select 1 from dead_letters where tenant_id = :tenant_id limit :cap + 1)) as dead_letters;
 
--- estimate_jobs: how many jobs the planner believes a tenant has: SQLite's believes nothing
+-- estimate_jobs: the planner's estimate of a tenant's jobs: SQLite has none
 select null as plan;
 
 -- waiting_lanes: since when the first run of each lane is ready and has not started
@@ -50,7 +51,7 @@ select n.task, n.queue, (
     select min(r.ready_at) from runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at <= :now) as ready_at
 from lanes n where n.tenant_id = :tenant_id and n.awake order by ready_at;
 
--- runs_ahead: how many runs of a tenant are made and due later, by stretch of time and queue
+-- runs_ahead: how many existing runs of a tenant are due later, by interval and queue
 select (due_at - :start) / :step as stretch, queue, count(*) as runs from (
     select r.due_at, n.queue from lanes n join runs r on r.lane_id = n.id and r.worker_id is null
         and r.ready_at >= :since and r.ready_at < :until and r.due_at >= :since and r.due_at < :until
@@ -77,7 +78,7 @@ from (select id from jobs where tenant_id = :tenant_id limit :most);
 -- coming_jobs: what the fires of these jobs depend on, of those that have a cursor
 select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
 from json_each(:ids_places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16)
-    and j.tenant_id = :tenant_id and j.state = 0
+    and j.tenant_id = :tenant_id and j.state = JobState.ACTIVE
 join cursors c on c.job_id = j.id;
 
 -- recent_runs: the last ends of each of these jobs, newest first

@@ -1,13 +1,13 @@
--- any_followed: whether somebody waits for the end of any run
+-- any_followed: whether any run has dependents
 select 1 from runs where followed limit 1;
 
--- note_ends: note the ends of those of these runs that somebody waits for
+-- note_ends: record the ends of those of these runs that have dependents
 insert into ended (run_id, job_id, tenant_id, end_state, started_at, finished_at)
 select r.id, r.job_id, r.tenant_id, x.value, r.started_at, :now
 from json_each(:states) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where r.followed;
 
--- take_ended: ends that somebody waits for, to be handed on now
+-- take_ended: ends with dependents, to be settled now
 select run_id, job_id, tenant_id, end_state, started_at, finished_at from ended order by run_id limit :limit;
 
 -- take_ends_of_graph: those of the nodes of a graph

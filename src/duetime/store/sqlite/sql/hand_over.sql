@@ -11,7 +11,7 @@ where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:waits) x);
 select id, fence, attempt, lost, options, cancel_requested, timeout_ms, worker_id, :now - started_at as ran_for
 from runs where id = :run_id and fence = :fence and worker_id is not null;
 
--- late_handovers: runs whose receiver is late, or that shall be cancelled
+-- late_handovers: runs whose receiver is late, or whose cancellation was requested
 select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.timeout_ms, r.worker_id,
     :now - r.started_at as ran_for
 from (

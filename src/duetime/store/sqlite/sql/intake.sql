@@ -3,7 +3,7 @@ insert into jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, o
 values (:id, :tenant_id, :task, :queue, :tier, :schedule, 0, :args, :options, :timeout_ms, :version, :now);
 insert into cursors (job_id, scan_at, next_fire_at) values (:id, :scan_at, :due_at);
 
--- insert_ready: store one-off jobs that are due within the look-ahead: the short road to their runs
+-- insert_ready: store one-off jobs that are due within the look-ahead: the fast path to their runs
 insert into runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
 values (?1, ?2, ?3, ?4, ?4, ?5, ?5, ?6, ?7, ?8);
 
@@ -15,12 +15,12 @@ insert into cursors (job_id, scan_at, next_fire_at, exact) values (:id, :scan_at
 -- find_keys: what a key leads to
 select job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant_id and kind = :kind and key = :key;
 
--- known_keys: whether a key leads to an earlier request, or to a job that is not over
+-- known_keys: whether a key leads to an earlier request, or to a job that has not ended
 select 1 from keys k where k.tenant_id = :tenant_id and k.kind = :kind and k.key = :key and (k.kind <> 'k'
     or exists (select 1 from jobs j where j.id = k.job_id and j.state < JobState.ENDED)
     or exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id));
 
--- put_keys: remember what keys lead to
+-- put_keys: store what keys lead to
 insert into keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
 values (?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
@@ -29,18 +29,18 @@ on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_i
 -- lock_live_runs: the live runs of a job
 select id, fence = 0 as unclaimed, due_at from runs where tenant_id = :tenant_id and job_id = :job_id order by id;
 
--- withdraw_runs: take back runs that no worker has ever held; this is not an end state
+-- withdraw_runs: withdraw runs that no worker has ever held; this is not an end state
 delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual
 returning id, due_at, home_lane;
 
--- put_labels: remember what jobs are found by
+-- put_labels: store the labels of jobs
 insert into labels (tenant_id, kind, value, job_id) values (?, ?, ?, ?) on conflict do nothing;
 
--- drop_labels: forget what a job is found by
+-- drop_labels: remove the labels of a job
 delete from labels where tenant_id = :tenant_id and job_id = :job_id;
 
--- drop_said_labels: forget what an edited job was found by; its key stays
+-- drop_said_labels: remove the labels of an edited job; its key stays
 delete from labels where tenant_id = :tenant_id and job_id = :job_id and kind <> 'k';
 
--- put_payload_refs: remember which payloads jobs refer to
+-- put_payload_refs: store which payloads jobs refer to
 insert into payload_refs (payload_id, job_id, tenant_id) values (?, ?, ?) on conflict do nothing;

@@ -1,4 +1,4 @@
--- wake_lanes: wake a lane, or make it
+-- wake_lanes: wake a lane, or create it
 insert into lanes (tenant_id, queue, tier, task, trial, keyed, awake, changed_at)
 values (:tenant_id, :queue, :tier, :task, :trial, :keyed, 1, :now)
 on conflict (tenant_id, queue, tier, task, trial, keyed) do update set awake = 1, changed_at = excluded.changed_at;
@@ -10,21 +10,21 @@ insert into lane_changes (lane_id, awake, at) values (:lane_id, 1, :now);
 select id, awake, changed_at from lanes where tenant_id = :tenant_id and queue = :queue and tier = :tier
     and task = :task and trial = :trial and keyed = :keyed;
 
--- lanes_by_id: what a lane is, awake or not
+-- lanes_by_id: the key of a lane, awake or not
 select id, tenant_id, queue, tier, task, trial, keyed from lanes where id = :id;
 
 -- lanes_used: how many lanes a tenant has used since a moment, up to a number
 select count(*) from (
     select 1 from lanes where tenant_id = :tenant_id and (awake or changed_at > :after) limit :most);
 
--- queues_exceeded: how many queues a tenant may have, if this one would be one too many
+-- queues_exceeded: the tenant's limit on queues, if this one would exceed it
 select t.quotas ->> '$.queues' from tenants t where t.id = :tenant_id
     and not exists (select 1 from queue_names q where q.tenant_id = t.id and q.name = :queue)
     and 1 + (
         select count(distinct q.name) from queue_names q
         where q.tenant_id = t.id and (q.seen_at is null or q.seen_at > :after)) > t.quotas ->> '$.queues';
 
--- newest_lane_change: where those begin who read all lanes that are awake
+-- newest_lane_change: the position from which a reader of all awake lanes continues
 select max(turn) from lane_changes;
 
 -- awake_lanes: the lanes that are awake
@@ -40,7 +40,7 @@ select l.id, exists (select 1 from runs r where r.lane_id = l.id and r.worker_id
     or l.trial > Trial.NONE and exists (select 1 from suspects s where s.tenant_id = l.tenant_id and s.task = l.task)
 from lanes l where l.awake and l.changed_at <= :before limit :most;
 
--- keep_lane: a lane is in use, and is not looked at again for a while
+-- keep_lane: a lane is in use, and is not checked again for a while
 update lanes set changed_at = :until where id = :id;
 
 -- lanes_of_runs: the lanes that runs stand in, or come from
@@ -50,16 +50,16 @@ select home_lane from runs union select abs(lane_id) from runs where lane_id is 
 update lanes set awake = 0, changed_at = :now where id = :id;
 insert into lane_changes (lane_id, awake, at) values (:id, 0, :now);
 
--- tidy_lanes: forget changes that everybody has read
+-- tidy_lanes: remove changes that all readers have read
 delete from lane_changes where at < :before and turn < (select max(turn) from lane_changes);
 
--- prune_lanes: forget lanes that have been asleep for so long that nothing speaks of them any more
+-- prune_lanes: remove lanes that have been asleep for so long that nothing refers to them
 delete from lanes where id in (
     select l.id from lanes l where not l.awake and l.changed_at < :before
         and not exists (select 1 from dead_letters d where d.lane_id = l.id)
     order by l.changed_at limit :batch);
 
--- wake_used_lanes: wake lanes that runs wait in though they are asleep
+-- wake_used_lanes: wake lanes that are asleep although they have runs
 with recursive used (lane_id) as (
     select min(lane_id) from runs where lane_id > 0 and worker_id is null
     union all

@@ -1,4 +1,4 @@
--- rules: what has to be known before claiming: weights of tenants, limits that are set, and suspects
+-- rules: what a claim must know: weights of tenants, limits that are set, and suspects
 select RuleKind.WEIGHT as kind, id as tenant_id, '' as name, weight, null as age from tenants where weight <> 100
 union all
 select LimitKind.TENANT, id, '', null, null from tenants where running_runs is not null
@@ -64,7 +64,7 @@ where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);
 insert into holds (limit_id, run_id, fence) values (?, ?, ?)
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
--- hold_running: let what is running already count under a limit of a tenant or a queue
+-- hold_running: count running runs under a new limit of a tenant or a queue
 with held(ids) as (select run_ids from claims union all select run_id from handovers)
 insert into holds (limit_id, run_id, fence)
 select o.id, r.id, r.fence from limits o cross join held h
@@ -75,7 +75,7 @@ cross join lanes l on l.id = r.lane_id
 where o.id = :limit_id and r.tenant_id = o.tenant_id and (o.kind = LimitKind.TENANT or l.queue = o.name) and r.worker_id is not null
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
--- keep_starts: remember how many have started, for as long as that counts
+-- keep_starts: store how many runs have started under a rate
 insert into starts (limit_id, until, count) values (:id, :until, :count)
 on conflict (limit_id, until) do update set count = starts.count + excluded.count;
 
@@ -105,7 +105,7 @@ select 1 from holds limit 1;
 delete from holds where run_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
 returning limit_id;
 
--- parked_limits: limits that runs have been waiting for, while nobody has asked for them for a while
+-- parked_limits: limits with parked runs that no call has unparked for a while
 with recursive waiting (id) as (
     select min(parked_by) from runs where parked_by is not null
     union all

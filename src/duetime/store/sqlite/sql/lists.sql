@@ -1,4 +1,4 @@
--- list_labelled: jobs that have a label, newest first; `among` is false where another wanted label is missing
+-- list_labelled: jobs with a label, newest first; `among` is false if another wanted label is missing
 select l.job_id, not exists (
     select 1 from json_each(:kinds) k join json_each(:values) v on v.key = k.key where not exists (
         select 1 from labels o where o.tenant_id = :tenant_id and o.kind = k.value and o.value = v.value
@@ -6,7 +6,7 @@ select l.job_id, not exists (
 from labels l not indexed where l.tenant_id = :tenant_id and l.kind = :kind and l.value = :value and l.job_id < :before
 order by l.job_id desc limit :bound;
 
--- list_stored_jobs: jobs in their first home, newest first or by id; and the bounds of what was looked at
+-- list_stored_jobs: jobs in the table `jobs`, newest first or by id; and the bounds of what was read
 with looked as materialized (
     select * from (
         select id, tenant_id, task, queue, tier, state, recurring, schedule, options, version, created_at, problem
@@ -30,7 +30,7 @@ select b.seen, b.lowest, f.*, (
     where r.tenant_id = :tenant_id and r.job_id = f.id and r.worker_id is null) as waiting
 from (select count(*) as seen, min(id) as lowest from looked) b left join found f on true;
 
--- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
+-- list_live_jobs: one-off jobs with a live run, newest first, or by id, or only running ones
 with held as materialized (
     -- As many numbers as there are ids in the blob.
     select distinct substr(h.ids, x.key * 16 + 1, 16) as id
@@ -56,8 +56,9 @@ found as (
     select max(l.id) as id, l.job_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
         l.ready_at, l.options
     from looked l join lanes n on n.id = l.home_lane
-    where (:state is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
-                                      when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
+    where (:state is null or :state = case
+            when l.worker_id is not null then RunState.RUNNING when l.lane_id is null then RunState.BLOCKED
+            when l.attempt > 0 or l.lost > 0 then RunState.RETRYING else RunState.PENDING end)
         and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
         and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
         and not exists (select 1 from jobs j where j.id = l.job_id)
@@ -67,25 +68,27 @@ found as (
 select b.seen, b.lowest, b.highest, f.*
 from (select count(*) as seen, min(job_id) as lowest, max(job_id) as highest from looked) b left join found f on true;
 
--- walk_ended_jobs: one-off jobs among those whose runs ended, newest first, and the bounds of what was looked at. The own
+-- walk_ended_jobs: one-off jobs among those whose runs ended, newest first, and the bounds of what was read. The own
 -- run of a one-off has the job's own bits; other runs of it may have ended in a rare state alone.
 with looked as materialized (
     select * from (
         select job_id, run_id from history indexed by history_of_job
-        where coalesce(:state, 4) = 4 and tenant_id = :tenant_id and job_id < :before and job_id > :floor
+        where coalesce(:state, RunState.SUCCEEDED) = RunState.SUCCEEDED and tenant_id = :tenant_id
+            and job_id < :before and job_id > :floor
             and end_state is not null
         order by job_id desc, run_id desc limit :bound)
     union all
     select * from (
         select job_id, run_id from history indexed by history_ends_of_jobs
-        where :state <> 4 and tenant_id = :tenant_id and end_state = :state and end_state is not null and end_state <> 4
+        where :state <> RunState.SUCCEEDED and tenant_id = :tenant_id and end_state = :state
+            and end_state is not null and end_state <> RunState.SUCCEEDED
             and job_id < :before and job_id > :floor
         order by job_id desc, run_id desc limit :bound)
 ),
 found as (
     select l.job_id from looked l group by l.job_id
     having max(substr(l.run_id, 9) = substr(l.job_id, 9))
-        or :state <> 4 and not exists (select 1 from jobs j where j.id = l.job_id)
+        or :state <> RunState.SUCCEEDED and not exists (select 1 from jobs j where j.id = l.job_id)
     order by l.job_id desc
 )
 select count(*) as seen, min(job_id) as lowest, max(job_id) as highest,
@@ -104,7 +107,7 @@ cross join history h on h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.k
 join lanes n on n.id = h.lane_id
 order by h.job_id desc;
 
--- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
+-- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or among the runs of all tenants
 with held as materialized (
     -- As many numbers as there are ids in the blob.
     select distinct substr(h.ids, x.key * 16 + 1, 16) as id
@@ -138,15 +141,16 @@ found as (
         l.ready_at, l.started_at, l.first_started_at, l.options
     from looked l join lanes n on n.id = l.home_lane
     where l.tenant_id = :tenant_id
-        and (:state is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
-                                        when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
+        and (:state is null or :state = case
+            when l.worker_id is not null then RunState.RUNNING when l.lane_id is null then RunState.BLOCKED
+            when l.attempt > 0 or l.lost > 0 then RunState.RETRYING else RunState.PENDING end)
         and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
         and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
     order by l.id desc limit :limit
 )
 select b.seen, b.lowest, f.* from (select count(*) as seen, min(id) as lowest from looked) b left join found f on true;
 
--- list_ended_runs: runs that are over, newest first: of a job, or that ended in one of the rare states, or all
+-- list_ended_runs: ended runs, newest first: of a job, or that ended in one of the rare states, or all
 with looked as materialized (
     select * from (
         select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
@@ -160,15 +164,17 @@ with looked as materialized (
         select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
             started_at, first_started_at, finished_at, worker_id, options
         from history indexed by history_ends_of_runs
-        where :job_id is null and :state <> 4 and tenant_id = :tenant_id and end_state = :state and end_state is not null
-            and end_state <> 4 and run_id < :before
+        where :job_id is null and :state <> RunState.SUCCEEDED and tenant_id = :tenant_id
+            and end_state = :state and end_state is not null
+            and end_state <> RunState.SUCCEEDED and run_id < :before
         order by run_id desc limit :bound)
     union all
     select * from (
         select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
             started_at, first_started_at, finished_at, worker_id, options
         from history indexed by history_of_tenant
-        where :job_id is null and coalesce(:state, 4) = 4 and tenant_id = :tenant_id and run_id < :before
+        where :job_id is null and coalesce(:state, RunState.SUCCEEDED) = RunState.SUCCEEDED
+            and tenant_id = :tenant_id and run_id < :before
         order by run_id desc limit :bound)
 ),
 found as (
@@ -184,7 +190,7 @@ found as (
 select b.seen, b.lowest, b.highest, f.*
 from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
 
--- list_dead_letters: dead letters, newest first, and the bounds of what was looked at
+-- list_dead_letters: dead letters, newest first, and the bounds of what was read
 with looked as materialized (
     select * from (
         select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options,
@@ -209,7 +215,7 @@ found as (
 select b.seen, b.lowest, f.* from (select count(*) as seen, min(run_id) as lowest from looked) b
 left join found f on true;
 
--- group_dead_letters: dead letters by what went wrong, the largest groups first, and how many were looked at
+-- group_dead_letters: dead letters grouped by error, the largest groups first, and how many were read
 with looked as materialized (
     select run_id, lane_id, coalesce(fingerprint, '') as fingerprint, died_at from dead_letters
     where tenant_id = :tenant_id order by run_id desc limit :most

@@ -1,13 +1,13 @@
 -- prune_jobs: remove recurring jobs that ended long ago
 delete from jobs where id in (select id from jobs where ended_at < :before order by ended_at limit :batch);
 
--- history_in_turn: when what stands first in history was over
+-- history_in_turn: when the first row of history ended
 select rowid, finished_at from history where rowid > :after order by rowid limit :batch;
 
--- prune_history: remove what was over long ago
+-- prune_history: remove rows that ended long ago
 delete from history where rowid > :after and rowid <= :until and finished_at < :before;
 
--- prune_dead_letters: remove dead letters that nobody replayed for long
+-- prune_dead_letters: remove dead letters that were not replayed within their retention
 delete from dead_letters where run_id in (
     select run_id from dead_letters where died_at < :before order by died_at limit :batch);
 
@@ -15,7 +15,7 @@ delete from dead_letters where run_id in (
 select created_at from keys where created_at > :after and created_at < :before order by created_at
 limit 1 offset :batch - 1;
 
--- prune_keys: remove those keys of a part whose job or graph is not alive any more
+-- prune_keys: remove the keys of a part whose job or graph has ended
 delete from keys where (tenant_id, kind, key) in (
     select k.tenant_id, k.kind, k.key from keys k
     where k.created_at > :after and k.created_at < :before and k.created_at <= :until
@@ -25,14 +25,14 @@ delete from keys where (tenant_id, kind, key) in (
         and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
         and not exists (select 1 from graphs g where g.id = k.job_id and g.ended_at is null));
 
--- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
+-- prune_deleted_jobs: remove the records of deleted jobs that have no history left
 delete from deleted_jobs where job_id in (
     select job_id from deleted_jobs where deleted_at < :before order by deleted_at limit :batch);
 
--- labels_in_turn: jobs with labels, from old to young
+-- labels_in_turn: jobs with labels, oldest first
 select distinct job_id from labels where job_id > :after and job_id < :before order by job_id limit :batch;
 
--- sweep_labels: forget the labels of those of these jobs that are nowhere any more
+-- sweep_labels: remove the labels of those of these jobs that no home has
 delete from labels where job_id in (
     select substr(:ids, x.key * 16 + 1, 16) as id from json_each(:places) x)
     and not exists (select 1 from jobs j where j.id = labels.job_id)
@@ -41,11 +41,11 @@ delete from labels where job_id in (
         and h.end_state is not null)
     and not exists (select 1 from dead_letters d where d.job_id = labels.job_id);
 
--- payload_refs_in_turn: who refers to which payload, from old to young
+-- payload_refs_in_turn: references to payloads, oldest first
 select payload_id, job_id from payload_refs
 where (payload_id, job_id) > (:payload, :job) and payload_id < :before order by payload_id, job_id limit :batch;
 
--- sweep_payload_refs: forget those of a part whose job is nowhere any more
+-- sweep_payload_refs: remove those of a part whose job no home has
 delete from payload_refs
 where (payload_id, job_id) > (:payload, :job) and (payload_id, job_id) <= (:last_payload, :last_job)
     and not exists (select 1 from jobs j where j.id = payload_refs.job_id)
@@ -54,33 +54,33 @@ where (payload_id, job_id) > (:payload, :job) and (payload_id, job_id) <= (:last
         and h.end_state is not null)
     and not exists (select 1 from dead_letters d where d.job_id = payload_refs.job_id);
 
--- payloads_in_turn: payloads, from old to young
+-- payloads_in_turn: payloads, oldest first
 select id from payloads where id > :after and id < :before order by id limit :batch;
 
--- sweep_payloads: remove those of these payloads that nothing refers to any more
+-- sweep_payloads: remove those of these payloads that have no references
 delete from payloads where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
     and not exists (select 1 from payload_refs f where f.payload_id = payloads.id);
 
--- prune_live_logs: forget what attempts logged that are over by now
+-- prune_live_logs: remove live logs of ended attempts
 delete from live_logs where run_id in (
     select g.run_id from live_logs g where g.at < :before
         and not exists (select 1 from runs r where r.id = g.run_id and r.fence = g.fence)
     order by g.at limit :batch);
 
--- see_tasks: what live workers have is not forgotten, however long ago they began
+-- see_tasks: renew the entries of tasks that live workers provide
 update tasks set seen_at = :now
 where seen_at < :before and exists (
     select 1 from workers w, json_each(w.tasks) x where x.value = tasks.name and w.tenant_id is tasks.tenant_id);
 
--- prune_tasks: forget what was told of tasks that nobody has had for long
+-- prune_tasks: remove the defaults of tasks that no worker has provided for long
 delete from tasks where rowid in (select rowid from tasks where seen_at < :before order by seen_at limit :batch);
 
--- prune_users: forget what jobs that are gone used
+-- prune_users: remove calendar references of jobs that no longer exist
 delete from calendar_users where (tenant_id, name, job_id) in (
     select u.tenant_id, u.name, u.job_id from calendar_users u
     where not exists (select 1 from jobs j where j.id = u.job_id) limit :batch);
 
--- prune_sessions: remove sessions that are over
+-- prune_sessions: remove expired sessions
 delete from sessions where id in (
     select id from sessions where expires_at < :before order by expires_at limit :batch);
 

@@ -7,7 +7,7 @@ with known as (
         and not exists (select 1 from queues q where q.tenant_id = :tenant_id and q.name = l.queue)
     union all
     select o.name, null from limits o
-    where o.tenant_id = :tenant_id and o.kind = 2 and (:name is null or o.name = :name)
+    where o.tenant_id = :tenant_id and o.kind = LimitKind.QUEUE and (:name is null or o.name = :name)
         and not exists (select 1 from queues q where q.tenant_id = :tenant_id and q.name = o.name)
         and not exists (select 1 from lanes l where l.tenant_id = :tenant_id and l.queue = o.name)
 )
@@ -24,7 +24,7 @@ select k.name, k.paused_at, l.tier, (
             on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
         where h.limit_id = o.id) as live
 from known k left join lanes l on l.tenant_id = :tenant_id and l.queue = k.name and l.awake
-left join limits o on o.tenant_id = :tenant_id and o.kind = 2 and o.name = k.name
+left join limits o on o.tenant_id = :tenant_id and o.kind = LimitKind.QUEUE and o.name = k.name
 order by k.name, l.tier;
 
 -- list_tasks: the tasks of live workers for a tenant, one row for each worker

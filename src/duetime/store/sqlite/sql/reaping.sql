@@ -17,7 +17,7 @@ from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 
     join claims c on c.worker_id = :worker_id and c.claim_no = :claim_no
 where r.worker_id = :worker_id and r.claim_no = :claim_no order by r.id;
 
--- delete_claims: forget a claim of which nothing is left
+-- delete_claims: remove a claim that has no runs left
 delete from claims where worker_id = :worker_id and claim_no = :claim_no;
 
 -- count_claimed: how many runs a claim still holds

@@ -1,4 +1,4 @@
--- stale_live_logs: logs of running attempts encrypted with another key, among the next ones; and where the look ended
+-- stale_live_logs: logs of running attempts encrypted with another key, among the next rows; and the last key read
 with w as materialized (
     select t.run_id, r.tenant_id, t.logs from live_logs t join runs r on r.id = t.run_id
     where t.run_id > :key_0 order by t.run_id limit :window

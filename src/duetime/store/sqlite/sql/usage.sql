@@ -3,7 +3,7 @@ select id from jobs where tenant_id = :tenant_id and id > :after order by id lim
 
 -- count_jobs: how many jobs of a part are not over, and the bytes of their arguments
 select count(*), coalesce(sum(length(args)), 0) from jobs
-where tenant_id = :tenant_id and id > :after and id <= :until and state < 2;
+where tenant_id = :tenant_id and id > :after and id <= :until and state < JobState.ENDED;
 
 -- runs_to_count: where a part of a tenant's live runs ends
 select job_id from runs where tenant_id = :tenant_id and job_id > :after order by job_id limit 1 offset :batch;

@@ -1,4 +1,4 @@
-"""A letter that another node is storing at the same moment: it waits for how that ends, and nothing breaks."""
+"""A notification that another node stores at the same moment: it waits for the outcome, and nothing breaks."""
 
 from datetime import timedelta
 

@@ -1,9 +1,9 @@
 -- Slots of limits: runs that wait for one, and slots that become free.
 
--- How many slots of a limit are taken: by runs that are claimed, and by those that were given their lanes back for one.
--- Where the latter are not claimed within two seconds (their queue is paused, no worker has their task), others may try.
--- Here and below, what is looked up for a row is a query of its own (`limit`, `offset 0`): where the planner believes that a
--- table is empty, it would join by walking the whole of it for each row.
+-- How many slots of a limit are taken: by claimed runs, and by unparked runs. If the latter are not claimed within two
+-- seconds (their queue is paused, or no worker has their task), other runs may try. Here and below, the lookup for a
+-- row is a subquery with `limit` or `offset 0`: when statistics say that a table is empty, the planner would scan all
+-- of it for each row.
 create or replace function duetime.taken_slots(of_limit bigint) returns bigint
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
@@ -26,10 +26,10 @@ begin
             limit 1) is not null);
 end $$;
 
--- Give their lanes back to parked runs, as many as there is room for, those that have been due for longest first. A limit
--- that another transaction holds is left alone and returned as busy: that transaction may have counted before the caller's
--- runs were over, and may be about to park one more. So the caller has to come back for it. This may be called at any time
--- and any number of times: what was given its lane back and has not been claimed yet takes up room.
+-- Unpark as many runs as there is room for, those that have been due for longest first. A limit that another
+-- transaction has locked is skipped and returned as busy: that transaction may have counted before the caller's runs
+-- ended, and may be about to park another run. So the caller must retry it. This may be called at any time and any
+-- number of times: an unparked run that was not claimed yet takes up a slot.
 create or replace function duetime.unpark(ids bigint[], out given bigint, out busy bigint[]) language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
@@ -37,7 +37,7 @@ as $$
 declare
     free bigint[];
 begin
-    -- A transaction that parks a run holds its limit, so after this everything that was parked can be seen.
+    -- A transaction that parks a run has locked its limit, so after this all parked runs are visible.
     free := array(select l.id from duetime.limits l where l.id = any(ids) for update skip locked);
     if cardinality(free) < cardinality(ids) then
         busy := array(select l.id from duetime.limits l where l.id = any(ids) and l.id <> all(free));
@@ -65,8 +65,8 @@ begin
     get diagnostics given = row_count;
 end $$;
 
--- Runs are over, or wait again: they hold nothing any more. Returns the limits that other runs may be parked by. A hold of
--- the same run under another fence stays, whichever worker reports the run: a claim may be writing it at this moment.
+-- Release the limits of runs that ended or wait again. Returns the limits that other runs may be parked by. A hold of
+-- the same run with another fence stays, whichever worker reports the run: a claim may be writing it at this moment.
 create or replace function duetime.free_holds(ids uuid[]) returns bigint[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
@@ -88,8 +88,7 @@ begin
     return freed;
 end $$;
 
--- The limits that runs are parked by although there is room: a process ended before it gave the lanes back, or a limit was
--- raised.
+-- The limits with parked runs although there is room: a process ended before it unparked them, or a limit was raised.
 create or replace function duetime.parked_limits(most integer) returns setof bigint language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan

@@ -1,4 +1,4 @@
-"""Outbox that cannot be stored hold up nobody: not the loop that writes them, and not other letters."""
+"""Notifications that cannot be stored block neither the loop that writes them nor other notifications."""
 
 import logging
 

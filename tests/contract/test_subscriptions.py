@@ -1,4 +1,4 @@
-"""What tenants want to be told, and how far they have been told."""
+"""Subscriptions, and the position up to which notifications were sent."""
 
 from datetime import timedelta
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""The desk of a server, on each store: what another server began, it goes on with."""
+"""The worker gateway on each store: it continues what another server began."""
 
 import asyncio
 from collections.abc import Sequence

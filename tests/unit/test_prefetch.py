@@ -1,4 +1,4 @@
-"""How many runs are claimed ahead, and what slots make of it."""
+"""How many runs a worker prefetches, and what slots make of it."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Turns of threads: quick while anybody wants it, as before when nobody does any more."""
+"""The thread switch interval is short while a user needs it, and restored after the last one."""
 
 import sys
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What a schedule says of itself is what it does: the claims of its sentence are compared with its fires."""
+"""The sentence of a schedule is compared with its fires."""
 
 import re
 from datetime import UTC, datetime, time, timedelta

@@ -1,4 +1,4 @@
-"""Connections that are lent out again at once: never a broken one, and none that somebody else waits for."""
+"""The LIFO pool: never a broken connection, and none that another caller waits for."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -65,15 +65,15 @@ async def test_one_that_the_server_ended_while_nobody_had_it_is_not_lent_again(
 
 
 async def test_one_that_ends_on_its_way_back_is_no_error(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = LifoPool(pool, patience=5)
-    connection = await lender.take()
+    cache = LifoPool(pool, timeout=5)
+    connection = await cache.take()
     # The pool takes it back in a task of its own, which begins after this.
     asyncio.get_running_loop().call_soon(connection.terminate)
-    await lender.give_back(connection)
-    assert lender.used == 0
-    again = await lender.take()
+    await cache.give_back(connection)
+    assert cache.used == 0
+    again = await cache.take()
     assert await again.fetchval("select 1") == 1
-    await lender.give_back(again)
+    await cache.give_back(again)
 
 
 async def test_one_that_ended_in_somebodys_hands_is_not_lent_again(database: Database, session: Session) -> None:
@@ -132,39 +132,39 @@ async def test_one_whose_transaction_is_open_is_not_lent_as_it_is(database: Data
 
 
 async def test_what_nobody_asks_for_goes_back_to_the_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = LifoPool(pool, patience=5, unused=0.2)
-    one, other = await lender.take(), await lender.take()
-    assert lender.keep(one) and lender.keep(other)
+    cache = LifoPool(pool, timeout=5, unused=0.2)
+    one, other = await cache.take(), await cache.take()
+    assert cache.keep(one) and cache.keep(other)
     await eventually(lambda: pool.get_idle_size() == 2)
-    assert lender.at_hand() is None
-    await lender.close()
+    assert cache.at_hand() is None
+    await cache.close()
 
 
 async def test_what_is_in_use_stays(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = LifoPool(pool, patience=5, unused=0.1)
-    one, other = await lender.take(), await lender.take()
-    assert lender.keep(one) and lender.keep(other)
+    cache = LifoPool(pool, timeout=5, unused=0.1)
+    one, other = await cache.take(), await cache.take()
+    assert cache.keep(one) and cache.keep(other)
     async with asyncio.timeout(10):
         while pool.get_idle_size() < 1:
-            used = lender.at_hand()
+            used = cache.at_hand()
             assert used is other, "the one that came back last"
-            assert lender.keep(used)
+            assert cache.keep(used)
             await asyncio.sleep(0.02)
-    assert lender.at_hand() is other
-    await lender.give_back(other)
-    await lender.close()
+    assert cache.at_hand() is other
+    await cache.give_back(other)
+    await cache.close()
 
 
 async def test_closing_that_is_given_up_ends_all_sessions(
     pool: "asyncpg.Pool[asyncpg.Record]", session: Session
 ) -> None:
-    lender = LifoPool(pool, patience=5)
-    one, other = await lender.take(), await lender.take()
+    cache = LifoPool(pool, timeout=5)
+    one, other = await cache.take(), await cache.take()
     pids = [await connection.fetchval(WHO) for connection in (one, other)]
-    assert lender.keep(other)
+    assert cache.keep(other)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
-            await lender.close()
+            await cache.close()
 
     async def are_gone() -> bool:
         return not await session.fetchval("select count(*) from pg_stat_activity where pid = any($1::int[])", pids)
@@ -191,13 +191,13 @@ async def test_who_is_told_to_stop_hears_of_nothing_else(database: Database, ses
 
 
 async def test_closing_waits_for_who_is_at_work_and_no_longer(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = LifoPool(pool, patience=5)
-    one, other = await lender.take(), await lender.take()
-    assert lender.keep(other)
-    closing = asyncio.create_task(lender.close())
+    cache = LifoPool(pool, timeout=5)
+    one, other = await cache.take(), await cache.take()
+    assert cache.keep(other)
+    closing = asyncio.create_task(cache.close())
     await asyncio.sleep(0.1)
     assert not closing.done()
-    assert not lender.keep(one)
-    await lender.give_back(one)
+    assert not cache.keep(one)
+    await cache.give_back(one)
     async with asyncio.timeout(5):
         await closing
