@@ -132,7 +132,7 @@ async def test_a_time_replaces_the_words_of_a_configured_task(send: Any) -> None
     tomorrow = send.options(when="tomorrow at 8")
     with pytest.raises(InvalidInput, match=r"connection: builtins\.object is not a supported connection"):
         await tomorrow.bind("a").submit(run_at="2030-01-01T00:00:00Z", connection=object())
-    with pytest.raises(InvalidInput, match="'tomorrow at 8' is counted from the day"):
+    with pytest.raises(InvalidInput, match="'tomorrow at 8' depends on the current day"):
         await tomorrow.bind("a").submit(run_at=None, connection=object())
 
 

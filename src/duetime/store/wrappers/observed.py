@@ -1,8 +1,8 @@
 """A store that is observed while it works: what passes through is counted and, where it is asked for, traced.
 
 Everything that happens to runs passes through the store, so this is the one place to count it: for workers that claim
-for themselves, for remote workers that a server claims for, for the scanner and the reaper. A batch is counted as a whole
-after the call. Calls that are not observed go straight to the store.
+for themselves, for remote workers that a server claims for, for the scanner and the reaper. A batch is counted as a
+whole after the call. Calls that are not observed go straight to the store.
 """
 
 import copy
