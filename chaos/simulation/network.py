@@ -10,7 +10,8 @@ from uuid import UUID
 from chaos.simulation.loop import Process
 from duetime.errors import StoreUnavailable
 from duetime.model.attempt import Completion
-from duetime.store.protocol.store import ROLES, Completed, Hint, Store
+from duetime.store.protocol.store import ROLES, Completed, Hint, Lifecycle, Store
+from duetime.store.wrappers.overlay import methods
 
 DEADLINE = 10.0
 """How long a call waits for its answer."""
@@ -83,26 +84,24 @@ class Link(Store):
 class _FarRole:
     """A role of the store, at the other end."""
 
-    def __init__(self, role: Any, way: "_Way") -> None:
-        self._role = role
-        self._way = way
-
-    def __getattr__(self, name: str) -> Any:
-        call = self.__dict__[name] = self._way.calling(name, getattr(self._role, name))
-        return call
+    def __init__(self, role: object, way: "_Way") -> None:
+        self.__dict__.update({name: way.calling(name, getattr(role, name)) for name in methods(role)})
 
 
-class _FarLifecycle(_FarRole):
+class _FarLifecycle:
     embedded = True
+
+    def __init__(self, lifecycle: Lifecycle, way: "_Way") -> None:
+        self.listen = way.listen
+        self.migrate = way.calling("migrate", lifecycle.migrate)
+        self.check_schema = way.calling("check_schema", lifecycle.check_schema)
+        self.now = way.calling("now", lifecycle.now)
 
     async def open(self) -> None:
         """It is open already."""
 
     async def close(self) -> None:
         """The database stays."""
-
-    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
-        return self._way.listen(callback)
 
 
 class _Way:
