@@ -248,6 +248,14 @@ async def test_a_connection_is_never_left_out_silently(send: Any) -> None:
             await submit()
 
 
+async def test_the_dependency_of_a_configured_task_is_not_lost_in_a_graph(send: Any) -> None:
+    async with harness(send.app):
+        first = await send.submit("a")
+        plan = duetime.GraphPlan().add("b", send.options(depends_on=[first]).bind("b"))
+        with pytest.raises(InvalidInput, match=r"nodes\.b\.depends_on: a graph node can only depend on nodes"):
+            await send.app.submit_graph(plan)
+
+
 def test_the_connection_of_a_task_is_used_on_the_callers_thread(app: App) -> None:
     threads = set()
 

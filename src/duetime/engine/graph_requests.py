@@ -62,6 +62,12 @@ def _check_node(node: str, job: NewJob) -> None:
             raise InvalidInput(
                 "a graph node cannot have its own key", field=f"{at}.{field}", remedy="set the key of the graph"
             )
+    if job.depends_on is not None:
+        raise InvalidInput(
+            "a graph node can only depend on nodes of its graph",
+            field=f"{at}.depends_on",
+            remedy="name nodes: plan.add(…, depends_on=['fetch'])",
+        )
 
 
 def _fingerprint(nodes: Sequence[NewNode], name: str | None) -> bytes:
