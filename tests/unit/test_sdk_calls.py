@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from starlette.background import BackgroundTask
 
 import duetime
 from duetime import App, InvalidInput, NotFound, RetryPolicy
@@ -314,6 +315,15 @@ async def test_a_submission_is_a_coroutine_to_asyncio(send: Any, caplog: pytest.
         assert len(jobs.submitted) == 5
     gc.collect()
     assert not caplog.records
+
+
+async def test_frameworks_await_a_submission(send: Any) -> None:
+    call = send.bind("a")
+    for function in (send.submit, send.schedule, call.submit, call.schedule, send.app.submit, send.app.submit_many):
+        assert asyncio.iscoroutinefunction(function)
+    async with harness(send.app) as jobs:
+        await BackgroundTask(send.submit, to="a")()  # as FastAPI's
+        assert len(jobs.submitted) == 1
 
 
 def test_a_submission_may_be_made_before_a_loop_runs(send: Any) -> None:

@@ -4,13 +4,26 @@ A forgotten `await` must not lose a job silently. Python only warns about a coro
 logs an error that says what to write instead.
 """
 
+import asyncio
+import inspect
 import logging
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 logger = logging.getLogger(__name__)
+
+
+def begins_later(function: F) -> F:
+    """Marks a function that gives a `Pending` as a coroutine function. Frameworks ask for that before they call one: a
+    background task of FastAPI would otherwise run it on a thread, and await nothing."""
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(function)
+    function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+    return function
 
 
 class Pending(Coroutine[Any, Any, T]):

@@ -10,7 +10,7 @@ from duetime.model.job import Submitted
 from duetime.model.target import GrpcTarget, HttpTarget, ShellTarget, Target
 from duetime.sdk.graph_plan import GraphPlan
 from duetime.sdk.order import Node, Order
-from duetime.sdk.pending import Pending
+from duetime.sdk.pending import Pending, begins_later
 from duetime.sdk.receipt import JobReceipt, Receipt, receipt_fields
 from duetime.sdk.stored_jobs import StoredJobs
 from duetime.sdk.task import Bindable, Call, Submitter, Task, check_options
@@ -47,6 +47,7 @@ class Submission(StoredJobs, ABC):
     @overload
     def submit(self, what: TargetLike, /, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[Any]]: ...
 
+    @begins_later
     def submit(self, what: Any, args: Any = None, /, **options: Any) -> Coroutine[Any, Any, Receipt[Any]]:
         """Run something once: a call (`send.bind(to="x")`), a task that needs no arguments, a task by name with its
         arguments, or a target, which duetime's own workers call.
@@ -60,6 +61,7 @@ class Submission(StoredJobs, ABC):
         found = what if type(what) is Call and args is None else self._what(what, args, options, OF_SUBMISSIONS)
         return Pending("submit", self._submit, found, options)
 
+    @begins_later
     def submit_many(
         self, calls: Iterable[Bindable[R]], /, **options: Unpack[SubmitOptions]
     ) -> Coroutine[Any, Any, list[Receipt[R]]]:
@@ -75,6 +77,7 @@ class Submission(StoredJobs, ABC):
         self, what: str, args: Mapping[str, Any] | None = None, /, **options: Unpack[ScheduleOptions]
     ) -> Coroutine[Any, Any, JobReceipt]: ...
 
+    @begins_later
     def schedule(self, what: Any, args: Any = None, /, **options: Any) -> Coroutine[Any, Any, JobReceipt]:
         """Run something again and again: on a cron line, on a recurrence rule (`rrule`), at an interval (`every`), or
         as the words `when` say ("every weekday at 9am"). With `key=`, scheduling the same thing twice leaves one job,

@@ -15,6 +15,7 @@ from duetime.model import json
 from duetime.model.defaults import Defaults
 from duetime.model.name import check_name
 from duetime.model.target import check_not_reserved
+from duetime.sdk.pending import begins_later
 from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
 from duetime.spec.derived import OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OPTIONS, Declared
 from duetime.spec.options import ScheduleOptions, SubmitOptions, TaskOptions
@@ -66,10 +67,12 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True):
     def bind(self) -> "Call[R_co]":
         return self
 
+    @begins_later
     def submit(self, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[R_co]]:
         """Run it once: now, at `run_at`, after `run_in`, or by the words in `when`."""
         return self.task.app.submit(self, **options)
 
+    @begins_later
     def schedule(self, **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
         """Run it on a schedule. See `App.schedule`."""
         return self.task.app.schedule(self, **options)
@@ -131,6 +134,7 @@ class Task(Generic[P, R_co]):
         """The defaults of its jobs."""
         return self.base.defaults
 
+    @begins_later
     def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R_co]]:
         """Run this task once with these arguments: now, or according to `options()`."""
         return self.app.submit(self.bind(*args, **kwargs))
@@ -153,6 +157,7 @@ class Task(Generic[P, R_co]):
         configured.connection = connection
         return configured
 
+    @begins_later
     def schedule(self: Bindable[Any], **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
         """Run this task on a schedule. Bind its arguments first, if it needs any: `send.bind(to="x").schedule(…)`."""
         return self.bind().schedule(**options)
