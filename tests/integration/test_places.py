@@ -69,10 +69,15 @@ async def test_a_plain_function_that_hands_back_a_coroutine_has_failed(app: App)
     def wrapped() -> Any:
         return work()
 
+    @app.task(retries=0)
+    def submitting() -> Any:
+        return wrapped.submit()
+
     async with working(app):
-        run = await ended(app, await wrapped.submit())
-    assert run.state is RunState.FAILED
-    assert "returned a coroutine" in run.error
+        for task in (wrapped, submitting):
+            run = await ended(app, await task.submit())
+            assert run.state is RunState.FAILED
+            assert "returned a coroutine" in run.error
 
 
 async def test_a_process_of_its_own(app: App) -> None:

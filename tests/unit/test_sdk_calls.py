@@ -4,7 +4,9 @@ import asyncio
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +15,7 @@ from starlette.background import BackgroundTask
 
 import duetime
 from duetime import App, InvalidInput, NotFound, RetryPolicy
+from duetime.sdk.blocking import SyncApp
 from duetime.sdk.order import Order
 from duetime.spec.resolved import NOTHING_GIVEN, merged, resolve
 from duetime.testing import harness
@@ -271,6 +274,18 @@ def test_the_connection_of_a_task_is_used_on_the_callers_thread(app: App) -> Non
     with pytest.raises(InvalidInput, match="is not a supported connection"):
         app.sync.submit(tidy.options(connection=Connection()))
     assert threads == {threading.main_thread()}
+
+
+def test_threads_share_one_app_for_code_that_is_not_async(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(SyncApp):
+        def __init__(self, *given: Any) -> None:
+            time.sleep(0.02)  # so that two threads meet here
+            super().__init__(*given)
+
+    monkeypatch.setattr("duetime.sdk.app.SyncApp", Slow)
+    app = App(database_url="postgresql://nowhere.invalid/none")
+    with ThreadPoolExecutor(2) as threads:
+        assert len({id(sync) for sync in threads.map(lambda _: app.sync, range(2))}) == 1
 
 
 # What is never awaited.

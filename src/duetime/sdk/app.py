@@ -57,7 +57,7 @@ class App(Submission):
         self._stores = Stores(lambda: self.settings)
         self._start_hooks: list[StartHook] = []
         self._failure_hooks: list[FailureHook] = []
-        self._sync: SyncApp | None = None
+        self._sync = SyncApp(self, self.close)
 
     # Tasks.
 
@@ -141,8 +141,6 @@ class App(Submission):
     @property
     def sync(self) -> SyncApp:
         """The blocking methods of the app, for scripts and threaded web applications."""
-        if self._sync is None:
-            self._sync = SyncApp(self, self.close)
         return self._sync
 
     async def store(self) -> Store:
@@ -159,8 +157,7 @@ class App(Submission):
 
     async def shut_down(self) -> None:
         """Close everything that this app has opened: on this event loop, and for blocking code."""
-        if self._sync is not None:
-            await asyncio.to_thread(self._sync.close)
+        await asyncio.to_thread(self._sync.close)
         await self.close()
 
     async def __aenter__(self) -> "App":

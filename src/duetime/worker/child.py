@@ -2,13 +2,12 @@
 
 import asyncio
 import importlib
-import inspect
 import logging
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from socket import socket
 from typing import Any
@@ -73,7 +72,7 @@ def _attempt(pipe: Pipe, order: Order, imported: set[str]) -> Outcome:
         if context_name is not None:
             arguments[context_name] = context
         value = function(**arguments)
-        if inspect.iscoroutine(value):
+        if isinstance(value, Coroutine):
             value = asyncio.run(value)
         return outcomes.from_value(value, attempt_log, max_result)
     except Exception as error:

@@ -7,10 +7,9 @@ threads are daemons, so that a function that never returns cannot keep the proce
 import asyncio
 import contextlib
 import contextvars
-import inspect
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from queue import SimpleQueue
 from uuid import UUID
@@ -106,7 +105,7 @@ class ThreadExecutor:
                 arguments[definition.context_name] = running.context()
             with nullcontext() if running.span is None else running.span.active():
                 value = definition.function(**arguments)
-            if inspect.iscoroutine(value):
+            if isinstance(value, Coroutine):
                 value.close()
                 raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
             return outcomes.from_value(value, running.attempt_log, self._max_result)
