@@ -22,7 +22,7 @@ async def note(text: str) -> None: ...
 def submit(text):
     if mode == "runs":
         return asyncio.run(note.submit(text=text)).job_id
-    return app.sync.submit(note.bind(text=text)).job_id
+    return note.sync.submit(text=text).job_id
 
 print(submit("before"), flush=True)
 if os.fork() == 0:
