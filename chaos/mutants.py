@@ -25,14 +25,15 @@ from duetime.model.attempt import Completion
 from duetime.model.firing import Decided, DueJob, Fire, PlannedRun, plan_fire
 from duetime.model.job import NewJob, Submitted
 from duetime.model.limits import Book
-from duetime.store.postgres import clocks as postgres_clocks
 from duetime.store.postgres import intake as postgres_intake
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.database import SQL as POSTGRES_SQL
 from duetime.store.protocol.store import Completed
-from duetime.store.sqlite import clocks as sqlite_clocks
+from duetime.store.rules import dependents
+from duetime.store.shared import clocks as shared_clocks
+from duetime.store.shared import settling
+from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite import intake as sqlite_intake
-from duetime.store.sqlite import settling
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.limiting import Limited, free_holds
 from duetime.store.sqlite.sweep import SweepRole
@@ -159,8 +160,8 @@ def forget_an_end(seed: int) -> Iterator[None]:
     """An end is taken, and not handed on to those who wait for it, now and then."""
     random, real = Random(f"forget {seed}"), settling._settle_children
 
-    def settle(connection: Connection, now: int, ended: Sequence[Any]) -> None:
-        real(connection, now, [item for item in ended if random.random() >= 0.05])
+    async def settle(transaction: Transaction, ended: Sequence[Any]) -> None:
+        await real(transaction, [item for item in ended if random.random() >= 0.05])
 
     with patch.object(settling, "_settle_children", settle):
         yield
@@ -169,15 +170,16 @@ def forget_an_end(seed: int) -> Iterator[None]:
 @contextmanager
 def follow_twice(seed: int) -> Iterator[None]:
     """A success is followed by two runs, now and then."""
-    random, real = Random(f"follow {seed}"), settling.SettlingRole._make
+    random, real = Random(f"follow {seed}"), dependents.wanted_follows
 
-    def make(self: settling.SettlingRole, connection: Connection, now: int, row: Any, causes: Sequence[Any]) -> None:
-        real(self, connection, now, row, causes)
-        again = [cause for cause in causes if random.random() < 0.05]
-        ids = [run_id(cause.run_id, cause.finished_at, b"again") for cause in again]
-        real(self, connection, now, row, [each._replace(run_id=id_) for each, id_ in zip(again, ids, strict=True)])
+    def follows(followers: Any, ended: Any) -> dict[Any, list[Any]]:
+        found = real(followers, ended)
+        for causes in found.values():
+            again = [cause for cause in causes if random.random() < 0.05]
+            causes += [each._replace(run_id=run_id(each.run_id, each.finished_at, b"again")) for each in again]
+        return found
 
-    with patch.object(settling.SettlingRole, "_make", make):
+    with patch.object(settling, "wanted_follows", follows):
         yield
 
 
@@ -247,10 +249,7 @@ def wait_for_the_clock(_seed: int) -> Iterator[None]:
     async def shift_back(_self: object) -> None:
         return None
 
-    with (
-        patch.object(sqlite_clocks.ClockRole, "shift_back", shift_back),
-        patch.object(postgres_clocks.ClockRole, "shift_back", shift_back),
-    ):
+    with patch.object(shared_clocks.ClockRole, "shift_back", shift_back):
         yield
 
 
@@ -258,7 +257,7 @@ def wait_for_the_clock(_seed: int) -> Iterator[None]:
 def never_sweep(_seed: int) -> Iterator[None]:
     """What runs is looked for in claims alone."""
 
-    def nothing(_self: SweepRole, _connection: Connection, _now: int) -> int:
+    def nothing(_self: SweepRole, _connection: Connection, _now: int, _judge: object) -> int:
         return 0
 
     with patch.object(SweepRole, "sweep_within", nothing):

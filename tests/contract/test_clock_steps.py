@@ -22,9 +22,8 @@ from duetime.model.job import Options, encode_options
 from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
-from duetime.store.postgres import clocks as postgres_clocks
 from duetime.store.protocol.store import Store
-from duetime.store.sqlite import clocks as sqlite_clocks
+from duetime.store.shared import clocks
 from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
 from tests.contract.test_handing_over import over
 from tests.contract.worlds import Time, World
@@ -51,7 +50,7 @@ class Moments:
 @pytest.fixture
 def moments(time: Time, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moments]:
     made = Moments(time)
-    for module in (clock_guard, postgres_clocks, sqlite_clocks):
+    for module in (clock_guard, clocks):
         monkeypatch.setattr(module, "monotonic", lambda: made.monotonic)
     return made
 
@@ -353,9 +352,8 @@ async def test_what_looks_for_rows_from_before_takes_a_small_part_of_the_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads all limits: where that takes long, it is done less often."""
-    for module in (postgres_clocks, sqlite_clocks):
-        monkeypatch.setattr(module, "_SHIFT_EVERY", 0.0)
-        monkeypatch.setattr(module, "_SHIFT_SHARE", 1e-9)
+    monkeypatch.setattr(clocks, "_SHIFT_EVERY", 0.0)
+    monkeypatch.setattr(clocks, "_SHIFT_SHARE", 1e-9)
     shifts: list[None] = []
     shift_back = store.clocks.shift_back
 

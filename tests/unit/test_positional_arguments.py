@@ -5,8 +5,6 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[2] / "src" / "duetime"
 MOST = 8
-NOT_YET = frozenset({"store/postgres/dependent_intake.py", "store/postgres/replay.py"})
-"""Files with longer calls. Remove a file once it has none."""
 
 
 def long_calls(source: str) -> list[tuple[int, str, int]]:
@@ -23,11 +21,9 @@ def test_no_call_has_more_than_eight_positional_arguments() -> None:
     too_long = [
         f"{name}:{line}: {function} has {count} positional arguments"
         for name, calls in sorted(found.items())
-        if name not in NOT_YET
         for line, function, count in calls
     ]
     assert not too_long, "give them by name:\n" + "\n".join(too_long)
-    assert not [name for name in NOT_YET if not found.get(name)], "remove from NOT_YET what has no long call"
 
 
 def test_a_long_call_is_found() -> None:

@@ -25,7 +25,6 @@ ONLY_POSTGRES = {
     "unusable_lanes": "a file has one process: what it knows of lanes holds",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
     "see_live_job": "a file has one writer: looking at a job holds it",
-    "see_live_runs": "a file has one writer: looking at runs holds them",
     "restamp_runs": "a file has no marks that a claim could have moved",
     "hold_runs": "a file has one writer, so nobody waits for a row",
     "hold_free_runs": "a file has one writer, so nobody else holds a row",
@@ -40,9 +39,6 @@ ONLY_POSTGRES = {
     "mark_dead": "part of `end_runs` in SQLite",
     "hold_blocked": "a file has one writer, so nothing can come between two statements",
     "hold_graph": "a file has one writer, so nothing can come between two statements",
-    "has_ends": "a file has one writer, so ends are handed on in the transaction that must see none",
-    "hold_parents": "a file has one writer, so nothing can come between two statements",
-    "which_deleted": "one job at a time in SQLite, by `is_deleted`",
     "blocks_of_day": "a file has no partitions: rows are numbered",
     "pages_of_runs": "SQLite walks over runs by their ids",
     "hold_strays": "a file has one writer, so nobody else holds a row",
@@ -89,8 +85,6 @@ ONLY_SQLITE = {
     "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",
     "any_followed": "a trigger in PostgreSQL, where it costs less than here",
     "note_ends": "the same",
-    "drop_ended": "part of `take_ended` in PostgreSQL",
-    "which_graph": "part of `end_nodes` in PostgreSQL",
     "edges_in_turn": "part of `sweep_edges` in PostgreSQL",
     "token_bucket": "part of `take_tokens` in PostgreSQL",
 }
@@ -140,6 +134,9 @@ def test_no_statement_mixes_numbered_and_named_parameters() -> None:
         ("on j.id = any(array[u.job_id])", "on j.id = u.job_id"),
         ("select 1 from duetime.t where a = :a for update skip locked", "select 1 from t where a = :a"),
         ("select 1 from duetime.t order by a for share", "select 1 from t order by a"),
+        ("select id from duetime.t order by uuid_send(t.id) for update", "select id from t order by t.id"),
+        ("set a = greatest(0, least(a, :b::int)), b = strpos(c, :d)", "set a = max(0, min(a, :b)), b = instr(c, :d)"),
+        ("set scan_at = '9999-01-01Z'", "set scan_at = 253370764800000000"),
     ],
 )
 def test_shared_statements_are_translated_for_sqlite(postgres: str, sqlite: str) -> None:

@@ -13,8 +13,8 @@ from duetime.model.attempt import Claimed
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.model.microseconds import moment
 from duetime.model.worker import Seat
-from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
+from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.marks import BEGINNING
 from duetime.store.postgres.role import Context, Role

@@ -1,6 +1,6 @@
 """Completing: fenced and batched. Runs leave the table `runs` only by this module's statements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -8,11 +8,12 @@ from duetime.errors import StoreError
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event
-from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.role import Context, Role
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import (
     as_cancelled,
@@ -22,6 +23,7 @@ from duetime.store.rules.completions import (
     logs_before_last,
     waits_again,
 )
+from duetime.store.shared.transaction import Transaction
 
 
 def _by_run(item: Completion) -> bytes:
@@ -118,6 +120,15 @@ class CompletingRole(Role):
         await self.parking.free(freed)
         self.ready.announce(len(rows))
         return len(rows)
+
+    async def apply_judged(
+        self, transaction: Transaction, worker_id: UUID, completions: Sequence[Completion]
+    ) -> Collection[int]:
+        assert isinstance(transaction, PostgresTransaction)
+        return (await apply(transaction.connection, worker_id, completions)).freed
+
+    async def free_limits(self, limit_ids: Collection[int]) -> None:
+        await self.parking.free(limit_ids)
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
         return frozenset(row[0] for row in await self.database.fetch("held_in_transactions", list(run_ids)))

@@ -12,14 +12,16 @@ from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
 from duetime.model.lane import LaneKey
 from duetime.model.microseconds import maybe_stamp, stamp
-from duetime.store.postgres.control import stop_runs
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.marks import BEGINNING, Marks
 from duetime.store.postgres.role import Context, Role
-from duetime.store.postgres.suspects import SuspectsRole, put_on_trial
+from duetime.store.postgres.suspects import SuspectsRole
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
+from duetime.store.shared.control import stop_runs
+from duetime.store.shared.suspects import put_on_trial
 
 _ALL = 0
 """All cursors share one low-water mark; each lane has its own."""
@@ -74,7 +76,7 @@ class FiringRole(Role):
                 await _fire(connection, fires, lanes)
                 await turns.refund(connection, fires)
                 if has_suspects:
-                    await put_on_trial(connection, [fire.job_id for fire in fires])
+                    await put_on_trial(PostgresTransaction(connection), [fire.job_id for fire in fires])
             if aside:
                 await connection.execute(
                     SQL["set_aside"], [item.job_id for item in aside], [item.problem for item in aside]
@@ -106,7 +108,7 @@ class FiringRole(Role):
             return await self.database.execute("unblock", limit)
         async with self.database.transaction() as connection:
             freed = affected(await connection.execute(SQL["unblock"], limit))
-            await connection.execute(SQL["put_on_trial"], None)
+            await put_on_trial(PostgresTransaction(connection))
         return freed
 
 
@@ -226,7 +228,7 @@ async def _replace(
         if jobs[run_id].job_id not in busy:
             stopped[jobs[run_id].lane.tenant_id].append(run_id)
     for tenant_id, run_ids in stopped.items():
-        await stop_runs(connection, tenant_id, run_ids, REPLACED)
+        await stop_runs(PostgresTransaction(connection), tenant_id, run_ids, REPLACED)
     return busy
 
 

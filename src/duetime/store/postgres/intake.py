@@ -11,11 +11,8 @@ from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
 from duetime.store.postgres.database import SQL, Connection, LaneGone, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.postgres.dependent_intake import insert_dependents, insert_follower
-from duetime.store.postgres.edits import EditingRole
-from duetime.store.postgres.label_rows import put_labels
 from duetime.store.postgres.lanes import LANE_TRIES
-from duetime.store.postgres.role import Context, Role
+from duetime.store.postgres.role import Role
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
@@ -36,13 +33,12 @@ from duetime.store.rules.labels import label_rows, payload_rows
 from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, leaves_out_days, past_note
 from duetime.store.shared.answers import try_lock_keys
 from duetime.store.shared.calendars import hold_calendars, use_calendars
+from duetime.store.shared.dependent_intake import insert_dependents, insert_follower, refollow
+from duetime.store.shared.edits import JobEdit
+from duetime.store.shared.label_rows import put_labels, put_labels_of
 
 
 class IntakeRole(Role):
-    def __init__(self, context: Context, edits: EditingRole) -> None:
-        super().__init__(context)
-        self._edits = edits
-
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
@@ -84,7 +80,7 @@ class IntakeRole(Role):
         if labels or refs:
             async with self.database.transaction() as connection:
                 due_at = await connection.fetchval(SQL["insert_ready"], *arguments)
-                await put_labels(connection, tenant_id, labels, refs)
+                await put_labels(PostgresTransaction(connection), tenant_id, labels, refs)
         else:
             due_at = await self.database.fetchval("insert_ready", *arguments)
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
@@ -125,15 +121,15 @@ class IntakeRole(Role):
         if keys:
             await connection.execute(SQL["put_keys"], tenant_id, *columns(keys, 6))
         stored = [place.job for place in placed.values()]
-        await put_labels(connection, tenant_id, label_rows(stored), payload_rows(stored))
+        await put_labels_of(PostgresTransaction(connection), tenant_id, stored)
         return answers
 
     async def _edit_named(self, connection: Connection, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
         """Apply the request as an edit of the job that its key names."""
         row, runs = met.standing
         assert row is not None
-        edit = await self._edits.edit_within(connection, tenant_id, met.job_id, row, runs, changes_for(job))
-        return answer_edit(met.job_id, job, edit, row, runs)
+        edit = JobEdit(PostgresTransaction(connection), self.run_maker, tenant_id, met.job_id)
+        return answer_edit(met.job_id, job, await edit.apply(row, runs, changes_for(job)), row, runs)
 
 
 async def _place(
@@ -144,16 +140,14 @@ async def _place(
     answers = await _insert_once(connection, tenant_id, alone, lanes)
     for asked_id, place in alone.items():
         if isinstance(place.job.schedule, After):
-            answers[asked_id] = await insert_follower(connection, tenant_id, place)
+            answers[asked_id] = await insert_follower(PostgresTransaction(connection), tenant_id, place)
         elif not isinstance(place.job.schedule, Once):
             answers[asked_id] = await _insert_recurring(connection, tenant_id, place)
     if len(alone) < len(placed):
         rest = {asked_id: place for asked_id, place in placed.items() if asked_id not in alone}
-        answers |= await insert_dependents(connection, tenant_id, rest, lanes)
+        answers |= await insert_dependents(PostgresTransaction(connection), tenant_id, rest, lanes)
     replaced = [place.job.id for place in placed.values() if not place.created]
-    if replaced:
-        for statement in ("refollow_jobs", "refollow_runs"):
-            await connection.execute(SQL[statement], tenant_id, replaced)
+    await refollow(PostgresTransaction(connection), tenant_id, replaced)
     return answers
 
 
@@ -248,14 +242,14 @@ async def _meet(
     # must not lock runs.
     row = await connection.fetchrow(SQL["see_live_job"], *of_job)
     runs = await connection.fetch(SQL["see_live_runs"], *of_job)
-    met = meet(job, known, Standing(row, [LiveRun(*run) for run in runs]))
+    met = meet(job, known, Standing(row, [LiveRun(run["id"], run["unclaimed"], run["due_at"]) for run in runs]))
     if isinstance(met, Submitted):
         return met
     # The cursor first: a scanner that fires this job finishes before its home is read.
     await connection.fetchval(SQL["lock_cursor"], known.job_id)
     row = await connection.fetchrow(SQL["lock_schedule"], *of_job)
     runs = await connection.fetch(SQL["lock_live_runs"], *of_job)
-    met = meet(job, known, Standing(row, [LiveRun(*run) for run in runs]))
+    met = meet(job, known, Standing(row, [LiveRun(run["id"], run["unclaimed"], run["due_at"]) for run in runs]))
     if isinstance(met, Placed):
         if must_not_be_waited_for(job):
             check_replaced(job, known.job_id, await connection.fetchval(SQL["is_waited_for"], *of_job))

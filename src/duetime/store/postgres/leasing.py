@@ -6,10 +6,10 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost, QuotaExceeded
 from duetime.model.defaults import encode_defaults
-from duetime.model.worker import Renewal, Worker, WorkerInfo
-from duetime.store.postgres.control import end_freed
+from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.role import Role
 from duetime.store.protocol.service import NOTHING_ANSWERED
 from duetime.store.rules.strays import number_apart
@@ -38,7 +38,7 @@ class LeasingRole(Role):
             try:
                 await self.database.execute("tell_tasks", worker.tenant_id, *columns(declared, 2))
             except QuotaExceeded:
-                await self.leave(worker.id)
+                await self.database.execute("leave", worker.id)
                 raise
         return lease_until
 
@@ -77,9 +77,6 @@ class LeasingRole(Role):
         self.ready.announce(len(rows))
         return len(rows)
 
-    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
-        return tuple(row[0] for row in await self.database.fetch("cancels_of_worker", worker_id))
-
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
         rows = await self.database.fetch("unaccounted_runs", worker_id, list(claim_nos), list(run_ids))
         return [row[0] for row in rows]
@@ -91,10 +88,3 @@ class LeasingRole(Role):
             number = number_apart(await connection.fetchval(SQL["clock"]))
             await connection.execute(SQL["set_apart"], worker_id, held, number)
         return len(held)
-
-    async def leave(self, worker_id: UUID) -> None:
-        await self.database.execute("leave", worker_id)
-
-    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
-        rows = await self.database.fetch("list_workers", tenant_id)
-        return [Worker(row[0], row[1], tuple(row[2]), tuple(row[3]), *row[4:]) for row in rows]

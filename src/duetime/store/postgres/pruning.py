@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from duetime.ids import first_id_at
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead
 from duetime.store.postgres.role import Context, Role
+from duetime.store.shared.pruning import prune_bystanders
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 
 log = logging.getLogger("duetime.store")
@@ -43,11 +44,8 @@ class PruningRole(Role):
         await self.database.execute("prune_users", batch)
         removed += await self.database.execute("prune_graphs", past, batch)
         await self.database.execute("prune_followers")
-        removed += await self.database.execute("prune_dead_letters", now - dead_letter_retention, batch)
         removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
         removed += await self._prune_events(now, batch)
-        removed += await self.database.execute("prune_sessions", now, batch)
-        removed += await self.database.execute("prune_login_links", now, batch)
         await self.database.execute("prune_live_logs", now - _LIVE_LOGS, batch)
         await self.database.execute("see_tasks", now - retention / 2)
         removed += await self.database.execute("prune_tasks", past, batch)
@@ -55,7 +53,8 @@ class PruningRole(Role):
         removed += await self.database.execute("prune_breakers", batch, now - KEYS_OF_LIMITS)
         removed += await self.database.execute("prune_buckets", now, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
-        removed += await self.database.execute("prune_deleted_jobs", now - longest, batch)
+        bounds = {"dead_letters": now - dead_letter_retention, "deleted_jobs": now - longest}
+        removed += await prune_bystanders(self.transactions, now, **bounds, batch=batch)
         removed += await self.database.execute("prune_lanes", now - longest, batch)
         if woken := await self.database.fetchval("wake_used_lanes"):
             log.error("%d lanes with runs were asleep; they are awake now", woken)

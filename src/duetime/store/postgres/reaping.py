@@ -9,16 +9,18 @@ from typing import Any
 from duetime.clock import monotonic
 from duetime.duration import format_duration
 from duetime.model.suspicion import Loss
-from duetime.store.postgres.clocks import ClockRole
 from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import DEADLINE, MARK, SQL, Connection, Row
-from duetime.store.postgres.hand_over import reap_late
 from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
 from duetime.store.rules.strays import ClaimStanding
+from duetime.store.shared.clocks import ClockRole
+from duetime.store.shared.hand_over import Complete, reap_late
+from duetime.store.shared.suspects import suspect, tend_suspects
 
 log = logging.getLogger("duetime.reaper")
 
@@ -28,11 +30,14 @@ _ABANDONED_EVERY = 5.0
 
 
 class ReapingRole(Role):
-    def __init__(self, context: Context, clocks: ClockRole, suspects: SuspectsRole, sweep: SweepRole) -> None:
+    def __init__(
+        self, context: Context, clocks: ClockRole, suspects: SuspectsRole, sweep: SweepRole, apply_judged: Complete
+    ) -> None:
         super().__init__(context)
         self._clocks = clocks
         self._suspects = suspects
         self._sweep = sweep
+        self._apply_judged = apply_judged
 
     _look_for_abandoned_at = 0.0
     _silent: Mapping[tuple[int, datetime], float] = MappingProxyType({})
@@ -50,9 +55,11 @@ class ReapingRole(Role):
             judged += await self._reap_dead(connection, limit, judge, freed)
             for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
                 judged += await _reap_overdue(connection, claim, judge, overdue, freed)
-            judged += await reap_late(connection, limit, judge, freed)
+            late, room = await reap_late(PostgresTransaction(connection), self._apply_judged, limit, judge)
+            judged += late
+            freed |= room
             await connection.execute(SQL["forget_cancels"])
-            await self._suspects.tend_suspects(connection)
+            await tend_suspects(PostgresTransaction(connection))
         await self.parking.free(freed)
         self.ready.announce(judged)
         return judged
@@ -84,7 +91,10 @@ class ReapingRole(Role):
     async def _reap_dead(self, connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
         claims = [tuple(row) for row in await connection.fetch(SQL["dead_claims"], limit)]
         lost = [await connection.fetch(SQL["lost_runs"], ids, worker, number) for worker, number, ids, _ in claims]
-        lanes = await self._suspects.suspect(connection, await self._losses(connection, claims, lost))
+        losses = await self._losses(connection, claims, lost)
+        lanes = await suspect(PostgresTransaction(connection), self.run_maker, losses)
+        if lanes:
+            self._suspects.note()
         for (worker_id, claim_no, run_ids, standing), rows in zip(claims, lost, strict=True):
             if rows:
                 found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)

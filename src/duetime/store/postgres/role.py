@@ -5,6 +5,7 @@ from duetime.store.postgres.hints import Hints
 from duetime.store.postgres.lanes import LaneBook
 from duetime.store.postgres.marks import Marks
 from duetime.store.postgres.parked_runs import ParkedRuns
+from duetime.store.postgres.run_maker import PostgresRunMaker
 from duetime.store.postgres.transaction import PostgresTransactions
 from duetime.store.shared.ready import Ready
 from duetime.store.shared.transaction import SharedRole
@@ -26,14 +27,17 @@ class Context:
         self.transactions = PostgresTransactions(self.database)
         self.lanes_per_tenant = lanes_per_tenant
         self.lane_book = LaneBook(self.database, lanes_per_tenant)
+        self.run_maker = PostgresRunMaker(self.lane_book)
         self.marks = Marks()
         self.cursor_marks = Marks()
-        self.hints = Hints(self.database, direct)
+        self.hints: Hints = Hints(self.database, direct)
         self.ready = Ready(self.hints)
         self.parking = ParkedRuns(self.database, self.ready)
 
 
 class Role(SharedRole):
+    hints: Hints
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.database = context.database
@@ -41,5 +45,4 @@ class Role(SharedRole):
         self.lane_book = context.lane_book
         self.marks = context.marks
         self.cursor_marks = context.cursor_marks
-        self.hints = context.hints
         self.parking = context.parking

@@ -5,14 +5,9 @@ from collections.abc import Callable
 from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
-from duetime.store.postgres.clocks import ClockRole
 from duetime.store.postgres.completing import CompletingRole
-from duetime.store.postgres.control import ControlRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
-from duetime.store.postgres.edits import EditingRole
 from duetime.store.postgres.firing import FiringRole
-from duetime.store.postgres.graphs import GraphRole
-from duetime.store.postgres.hand_over import HandOverRole
 from duetime.store.postgres.held_runs import HeldRunsRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
@@ -20,8 +15,6 @@ from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recent import RecentRole
-from duetime.store.postgres.recompute import RecomputingRole
-from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.role import Context
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.suspects import SuspectsRole
@@ -32,18 +25,26 @@ from duetime.store.shared.access import AccessRole
 from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.clocks import ClockRole
+from duetime.store.shared.control import ControlRole
+from duetime.store.shared.edits import EditingRole
 from duetime.store.shared.events import EventRole
 from duetime.store.shared.figures import FigureRole
+from duetime.store.shared.graphs import GraphRole
+from duetime.store.shared.hand_over import HandOverRole
 from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
 from duetime.store.shared.reads import ReadingRole
+from duetime.store.shared.recompute import RecomputingRole
 from duetime.store.shared.reencryption import ResealingRole
+from duetime.store.shared.replay import ReplayRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
+from duetime.store.shared.workers import WorkerRole
 
 
 class Lifecycle(SchemaRole):
@@ -61,11 +62,15 @@ class Lifecycle(SchemaRole):
         return self.hints.listen(callback)
 
 
-class Leases(LeasingRole, HeldRunsRole):
-    """One role in two files, as the next ones."""
+class Leases(LeasingRole, HeldRunsRole, WorkerRole):
+    """One role in several files, as the next ones."""
 
 
 class Completions(CompletingRole, HandOverRole):
+    pass
+
+
+class Control(ControlRole, EditingRole):
     pass
 
 
@@ -93,25 +98,23 @@ class PostgresStore(Store):
         self.database = context.database
         limits = Limits(context)
         suspects = SuspectsRole(context)
-        reads = ReadingRole(context)
-        edits = EditingRole(context, reads)
-        control = ControlRole(context, reads, edits)
         clocks = ClockRole(context)
         recompute = RecomputingRole(context)
         access = AccessRole(context)
         claims = DealerClaimsRole(context, limits)
+        completions = Completions(context, limits)
         super().__init__(
             lifecycle=Lifecycle(context),
-            intake=IntakeRole(context, edits),
+            intake=IntakeRole(context),
             firing=FiringRole(context, suspects),
             claims=claims,
             leases=Leases(context),
-            completions=Completions(context, limits),
-            reaping=ReapingRole(context, clocks, suspects, SweepRole(context)),
-            control=control,
+            completions=completions,
+            reaping=ReapingRole(context, clocks, suspects, SweepRole(context), completions.apply_judged),
+            control=Control(context),
             calendars=CalendarRole(context, recompute),
             recompute=recompute,
-            reads=reads,
+            reads=ReadingRole(context),
             pruning=PruningRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
@@ -121,7 +124,7 @@ class PostgresStore(Store):
             audit=access,
             lists=ListingRole(context),
             figures=Figures(context),
-            replay=ReplayRole(context, control),
+            replay=ReplayRole(context),
             answers=AnswerRole(context),
             queues=QueueRole(context, claims),
             breakers=BreakerRole(context),

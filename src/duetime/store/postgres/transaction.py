@@ -1,14 +1,15 @@
 """Transactions of the shared roles on PostgreSQL."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from duetime.store.postgres.database import PARAMETERS, SQL, Connection, Database, affected
+from duetime.store.postgres.database import PARAMETERS, SQL, Connection, Database, affected, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.shared.transaction import Row, SingleStatements, Work
+from duetime.store.shared.transaction import AT_ONCE, Row, Rows, SingleStatements, Table, Work
 
 T = TypeVar("T")
 
@@ -33,12 +34,25 @@ class PostgresTransaction:
         if given:
             await self.connection.executemany(SQL[name], [_arguments(name, each) for each in given])
 
+    async def each(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> Rows:
+        found: list[Row] = []
+        for start in range(0, len(rows), AT_ONCE):
+            arrays = dict(zip(fields, columns(rows[start : start + AT_ONCE], len(fields)), strict=True))
+            found += await self.connection.fetch(SQL[name], *_arguments(name, {**given, **arrays}))
+        return found
+
+    async def put(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> None:
+        await self.each(name, fields, rows, **given)
+
     async def lock(self, name: str, /, **given: Any) -> Row | None:
         return await self.row(name, **given)
 
     async def now(self) -> datetime:
         now: datetime = await self.value("clock")
         return now
+
+    async def compute(self, function: Callable[..., T], /, *given: Any) -> T:
+        return await asyncio.to_thread(function, *given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,17 @@ T = TypeVar("T")
 class AnswerRole(SharedRole):
     async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
         async def work(transaction: Transaction) -> bytes | None:
-            row = await _find(transaction, tenant_id, request)
+            row = await find_answer(transaction, tenant_id, request.key)
             if row is not None:
                 return answer_of(request, row["fingerprint"], row["answer"])
-            await transaction.execute("put_answer", **_answer(tenant_id, request, None))
+            await transaction.execute("put_answer", **answer_row(tenant_id, request, None))
             return None
 
         return await self.transactions.of(tenant_id).run(work)
 
     async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
         name = "drop_answer" if answer is None else "set_answer"
-        await self.transactions.of(tenant_id).execute(name, **_answer(tenant_id, request, answer))
+        await self.transactions.of(tenant_id).execute(name, **answer_row(tenant_id, request, answer))
 
 
 async def try_lock_keys(transaction: Transaction, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
@@ -49,13 +49,13 @@ async def first_answer(
     waiting."""
     if request is None:
         return None
-    row = await _find(transaction, tenant_id, request)
+    row = await find_answer(transaction, tenant_id, request.key)
     return None if row is None else decode_answer(request, row["fingerprint"], row["answer"], kind)
 
 
 async def keep_answer(transaction: Transaction, tenant_id: int, request: KeyedRequest | None, answer: object) -> None:
     if request is not None:
-        await transaction.execute("put_answer", **_answer(tenant_id, request, msgspec.json.encode(answer)))
+        await transaction.execute("put_answer", **answer_row(tenant_id, request, msgspec.json.encode(answer)))
 
 
 async def repeated_by(transaction: Transaction, tenant_id: int, run_id: UUID) -> UUID | None:
@@ -67,21 +67,24 @@ async def repeated_by(transaction: Transaction, tenant_id: int, run_id: UUID) ->
 
 async def keep_repeats(transaction: Transaction, tenant_id: int, repeated: Sequence[Repeated]) -> None:
     """Store which runs were replayed, and by which."""
-    same = {"tenant_id": tenant_id, "kind": REPEAT, "no_job": NO_JOB, "fingerprint": b"", "answer": None}
+    same = {"tenant_id": tenant_id, "kind": REPEAT, "job_id": NO_JOB, "fingerprint": b"", "answer": None}
     await transaction.many("put_answer", [{**same, "key": old.hex, "run_id": new} for old, new in repeated])
 
 
-async def _find(transaction: Transaction, tenant_id: int, request: KeyedRequest) -> Row | None:
-    await try_lock_keys(transaction, tenant_id, [(IDEMPOTENCY, request.key)])
-    return await transaction.row("find_answer", tenant_id=tenant_id, kind=IDEMPOTENCY, key=request.key)
+async def find_answer(transaction: Transaction, tenant_id: int, key: str) -> Row | None:
+    """What an idempotency key leads to. Raises `KeyInFlight`."""
+    await try_lock_keys(transaction, tenant_id, [(IDEMPOTENCY, key)])
+    return await transaction.row("find_answer", tenant_id=tenant_id, kind=IDEMPOTENCY, key=key)
 
 
-def _answer(tenant_id: int, request: KeyedRequest, answer: bytes | None) -> dict[str, Any]:
+def answer_row(
+    tenant_id: int, request: KeyedRequest, answer: bytes | None = None, job_id: UUID = NO_JOB
+) -> dict[str, Any]:
     return {
         "tenant_id": tenant_id,
         "kind": IDEMPOTENCY,
         "key": request.key,
-        "no_job": NO_JOB,
+        "job_id": job_id,
         "run_id": None,
         "fingerprint": request.fingerprint,
         "answer": answer,

@@ -6,12 +6,13 @@ the oldest open transaction, any transaction, in any database of the server, cou
 assigns the position when it finds an event committed (`place_events`), after all events that were read before.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from duetime.model.event import Event, EventKind, EventMark
-from duetime.store.shared.transaction import SharedRole
+from duetime.store.shared.transaction import Rows, SharedRole, Transaction
 
 
 class EventRole(SharedRole):
@@ -29,3 +30,18 @@ class EventRole(SharedRole):
             Event(EventMark(row["place"]), row["at"], EventKind(row["kind"]), row["tenant_id"], tuple(row["ids"]))
             for row in rows
         ]
+
+
+async def tell(transaction: Transaction, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+    """Note for listeners what this transaction did to jobs or runs."""
+    if ids:
+        await transaction.execute("tell", kind=kind, tenant_id=tenant_id, ids=list(ids))
+
+
+async def tell_of_runs(transaction: Transaction, kind: EventKind, runs: Rows) -> None:
+    """Note for listeners what this transaction did to runs of any tenants."""
+    by_tenant: dict[int, list[UUID]] = defaultdict(list)
+    for run in runs:
+        by_tenant[run["tenant_id"]].append(run["id"])
+    for tenant_id, ids in by_tenant.items():
+        await tell(transaction, kind, tenant_id, ids)

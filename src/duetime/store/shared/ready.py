@@ -5,12 +5,12 @@ from typing import Protocol
 from duetime.store.protocol.store import Hint
 
 
-class _Hints(Protocol):
+class Hints(Protocol):
     def give(self, hint: Hint) -> None: ...
 
 
 class Ready:
-    def __init__(self, hints: _Hints) -> None:
+    def __init__(self, hints: Hints) -> None:
         self._hints = hints
 
     def announce(self, count: int = 1) -> None:

@@ -6,20 +6,45 @@ the work may await only its transaction. It may run more than once: a transactio
 deadlock is repeated.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 from duetime.errors import StoreRejected
+from duetime.model.lane import LaneKey
 from duetime.store.shared.job_rows import Fields
-from duetime.store.shared.ready import Ready
+from duetime.store.shared.ready import Hints, Ready
 
 Row = Fields
+Rows = Sequence[Row]
+Table = Sequence[Sequence[Any]]
+"""Rows of values, of which the fields are named once."""
+AT_ONCE = 2500
+"""Rows of a table that are made ready for the database in one piece: more would keep the event loop busy."""
 T = TypeVar("T")
 
 
 class NotUnique(StoreRejected):
     """A row with this key exists already."""
+
+
+class NewRun(NamedTuple):
+    tenant_id: int
+    job_id: UUID
+    run_id: UUID
+    lane_id: int
+    due_at: datetime
+    ready_at: datetime
+
+
+class Skipped(NamedTuple):
+    tenant_id: int
+    job_id: UUID
+    run_id: UUID
+    lane_id: int
+    due_at: datetime
+    reason: str
 
 
 class Statements(Protocol):
@@ -43,9 +68,20 @@ class Statements(Protocol):
 class Transaction(Statements, Protocol):
     """One transaction."""
 
+    async def each(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> Rows:
+        """Run a statement for all these rows, and return what it returns for them together. The statement of PostgreSQL
+        runs once and gets each field as an array; the one of SQLite runs for each row."""
+
+    async def put(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> None:
+        """The same for a statement that returns nothing."""
+
     async def lock(self, name: str, /, **given: Any) -> Row | None:
-        """Run a statement that only locks rows against other transactions. A file has one writer, so SQLite has no such
-        statement, and the answer is None."""
+        """Run a statement that only a database with several writers needs: it locks rows against other transactions,
+        or repairs what that did to them. A file has one writer, so SQLite has no such statement, and the answer is
+        None."""
+
+    async def compute(self, function: Callable[..., T], /, *given: Any) -> T:
+        """Call a function that takes long, on a thread that nothing else waits for."""
 
     async def now(self) -> datetime:
         """The database's clock."""
@@ -90,6 +126,25 @@ class SingleStatements:
         await self.alone(lambda transaction: transaction.many(name, given))
 
 
+class RunMaker(Protocol):
+    """Runs of stored jobs, and the lanes that they go to: each store makes them by the statements of its hot path."""
+
+    async def lanes(
+        self, transaction: Transaction, keys: Iterable[LaneKey], *, new_work: bool = False
+    ) -> Mapping[LaneKey, int]:
+        """The ids of lanes, which hold until the transaction ends. Only `new_work` counts against the tenant's quota of
+        lanes."""
+
+    async def awake_lanes(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, int]:
+        """For each of these lanes, which may have fallen asleep, the id under which it is awake now."""
+
+    async def make(self, transaction: Transaction, runs: Sequence[NewRun]) -> None:
+        """Make runs of one job beside its rhythm."""
+
+    async def skip(self, transaction: Transaction, skips: Sequence[Skipped]) -> None:
+        """Keep occurrences of one job that made no run, and why."""
+
+
 class SharedContext(Protocol):
     """What all roles of a store have in common, in either dialect."""
 
@@ -99,6 +154,12 @@ class SharedContext(Protocol):
     @property
     def ready(self) -> Ready: ...
 
+    @property
+    def hints(self) -> Hints: ...
+
+    @property
+    def run_maker(self) -> RunMaker: ...
+
 
 class SharedRole:
     """A role that both stores share."""
@@ -106,6 +167,8 @@ class SharedRole:
     def __init__(self, context: SharedContext) -> None:
         self.transactions = context.transactions
         self.ready = context.ready
+        self.hints = context.hints
+        self.run_maker = context.run_maker
 
 
 def found(row: Row | None) -> Row:

@@ -14,8 +14,8 @@ from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import Rules
 from duetime.store.shared.queues import paused_lanes
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
+from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.limiting import Limited, read_rules
 from duetime.store.sqlite.role import Role

@@ -1,7 +1,7 @@
 """Completing: fenced and batched. Runs leave the table `runs` only by this module's statements."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +11,13 @@ from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event, RunState
 from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
+from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
+from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.settling import note_ends
+from duetime.store.sqlite.transaction import SqliteTransaction
 from duetime.store.sqlite.values import Texts, listed, microseconds, packed
 
 
@@ -65,6 +66,16 @@ class CompletingRole(Role):
         count = await self.database.run(work)
         self.ready.announce(count)
         return count
+
+    async def apply_judged(
+        self, transaction: Transaction, worker_id: UUID, completions: Sequence[Completion]
+    ) -> Collection[int]:
+        assert isinstance(transaction, SqliteTransaction)
+        apply(transaction.connection, transaction.at, worker_id, completions)
+        return ()
+
+    async def free_limits(self, limit_ids: Collection[int]) -> None:
+        """Nothing: `apply` has freed what waited for them."""
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
         return frozenset()  # the file belongs to one process, so no other transaction is open
@@ -218,3 +229,9 @@ def _note(connection: Connection, now: int, worker_id: UUID, note: RunNote) -> b
         said = {"id": note.run_id.bytes, "fence": note.fence, "logs": note.logs, "now": now}
         connection.execute("keep_logs", said)
     return touched == 1
+
+
+def note_ends(connection: Connection, now: int, ids: bytes, states: str) -> None:
+    """Note the ends of those of these runs that jobs wait for, as long as their rows are there."""
+    if connection.value("any_followed", {}):
+        connection.ends_noted |= connection.execute("note_ends", {"ids": ids, "states": states, "now": now}) > 0

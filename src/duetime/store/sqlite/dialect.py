@@ -22,6 +22,14 @@ _RULES = tuple(
         (r"= any\(:(\w+)::\w+\[\]\)", r"in (select value from json_each(:\1))"),
         # In PostgreSQL this makes the planner use the index of the left side, whatever the statistics say.
         (r"= any\(array\[([\w.:]+)\]\)", r"= \1"),
+        # Bytes sort as they are; in PostgreSQL this keeps the planner from reading an index of ids for its order.
+        (r"uuid_send\(([\w.]+)\)", r"\1"),
+        # The moment of a cursor that is out of view.
+        (r"'9999-01-01Z'", "253370764800000000"),
+        # The same functions by other names. Unlike PostgreSQL's, these return null when one of their values is null.
+        (r"\bgreatest\(", "max("),
+        (r"\bleast\(", "min("),
+        (r"\bstrpos\(", "instr("),
         # SQLite needs no casts.
         (r"::(?:[a-z][a-z0-9]*|\"char\")(?:\[\])?", ""),
         # A file has one writer.

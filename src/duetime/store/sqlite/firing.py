@@ -12,14 +12,15 @@ from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
 from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
+from duetime.store.shared.control import stop_runs
+from duetime.store.shared.suspects import put_on_trial
 from duetime.store.sqlite.backlogs import Due, Turns
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import stop_run
 from duetime.store.sqlite.event_log import is_heard, tell
 from duetime.store.sqlite.limiting import free_parked
 from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.suspects import put_on_trial
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import duration, identity, listed, maybe_stamp, moment, packed, stamp
 
 _live = msgspec.json.Decoder(list[tuple[UUID, UUID, int]])
@@ -41,12 +42,12 @@ class FiringRole(Role):
             for fire in fires:
                 if fire.replaces:
                     replaced = True
-                    for run in live[fire.job_id]:
-                        stop_run(connection, now, fire.lane.tenant_id, run.run_id.bytes, REPLACED)
+                    stopped = [run.run_id for run in live[fire.job_id]]
+                    at_once(stop_runs(SqliteTransaction(connection, now), fire.lane.tenant_id, stopped, REPLACED))
             self._fire(connection, now, fires)
             turns.charge(Counter(fire.lane.tenant_id for fire in fires))
-            if fires:
-                put_on_trial(connection, now, [fire.job_id for fire in fires])
+            if fires and connection.value("has_suspects", {}):
+                at_once(put_on_trial(SqliteTransaction(connection, now), [fire.job_id for fire in fires]))
             connection.many("set_aside", [{"job_id": item.job_id.bytes, "problem": item.problem} for item in aside])
             since = now + 1 if without or passed else 0  # a job that is passed by must not cause a scan at once
             next_scan = None if turns.full else connection.value("next_scan", {"since": since})
@@ -66,7 +67,7 @@ class FiringRole(Role):
         def work(connection: Connection, now: int) -> int:
             freed = len(connection.rows("unblock", {"limit": limit, "now": now}))
             if freed:
-                put_on_trial(connection, now)
+                at_once(put_on_trial(SqliteTransaction(connection, now)))
             return freed + free_parked(connection, now, limit)
 
         freed = await self.database.run(work)

@@ -27,21 +27,17 @@ from duetime.store.rules.caller_keys import (
 from duetime.store.rules.edits import answer_edit, check_replaced, must_not_be_waited_for
 from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
 from duetime.store.shared.calendars import hold_calendars, use_calendars
+from duetime.store.shared.dependent_intake import insert_dependents, insert_follower, refollow
+from duetime.store.shared.edits import JobEdit, lock_live_runs
+from duetime.store.shared.label_rows import put_labels_of
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.dependent_intake import insert_dependents, insert_follower
-from duetime.store.sqlite.edits import EditingRole, live_runs
 from duetime.store.sqlite.event_log import tell
-from duetime.store.sqlite.label_rows import put_labels
-from duetime.store.sqlite.role import Context, Role
+from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 
 class IntakeRole(Role):
-    def __init__(self, context: Context, edits: EditingRole) -> None:
-        super().__init__(context)
-        self._edits = edits
-
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
@@ -83,7 +79,7 @@ class IntakeRole(Role):
                 answers[job.id] = answer_again(job, first)
                 continue
             named = known.get((KEY, job.key))
-            met = None if named is None else _meet(connection, tenant_id, job, named)
+            met = None if named is None else _meet(connection, now, tenant_id, job, named)
             if isinstance(met, Submitted):
                 answers[job.id] = met
             elif isinstance(met, Editable):
@@ -97,7 +93,7 @@ class IntakeRole(Role):
             if place.job.depends_on is not None:
                 continue
             if isinstance(place.job.schedule, After):
-                answers[asked_id] = insert_follower(connection, now, tenant_id, place)
+                answers[asked_id] = at_once(insert_follower(SqliteTransaction(connection, now), tenant_id, place))
                 continue
             if not isinstance(place.job.schedule, Once):
                 answers[asked_id] = _insert_recurring(connection, now, tenant_id, place)
@@ -134,16 +130,17 @@ class IntakeRole(Role):
                 ],
             )
         stored = [place.job for place in placed.values()]
-        put_labels(connection, tenant_id, stored)
-        tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in stored])
+        at_once(put_labels_of(SqliteTransaction(connection, now), tenant_id, stored))
+        alone = [job.id for job in stored if job.depends_on is None and not isinstance(job.schedule, After)]
+        tell(connection, now, EventKind.SUBMITTED, tenant_id, alone)
         return answers
 
     def _edit_named(self, connection: Connection, now: int, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
         """Apply the request as an edit of the job that its key names."""
         row, runs = met.standing
         assert row is not None
-        edit = self._edits.edit_within(connection, now, tenant_id, met.job_id, row, runs, changes_for(job))
-        return answer_edit(met.job_id, job, edit, row, runs)
+        edit = JobEdit(SqliteTransaction(connection, now), self.run_maker, tenant_id, met.job_id)
+        return answer_edit(met.job_id, job, at_once(edit.apply(row, runs, changes_for(job))), row, runs)
 
 
 def _insert_ready(
@@ -157,7 +154,7 @@ def _insert_ready(
             for job, run_id in zip(jobs, run_ids, strict=True)
         ],
     )
-    put_labels(connection, tenant_id, jobs)
+    at_once(put_labels_of(SqliteTransaction(connection, now), tenant_id, jobs))
     tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
     due_at = moment(now)
     return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
@@ -168,12 +165,11 @@ def _depend(
 ) -> dict[UUID, Submitted]:
     """Store the jobs that depend on others, and keep the dependents of replaced jobs."""
     dependents = {asked_id: place for asked_id, place in placed.items() if place.job.depends_on is not None}
-    answers = insert_dependents(connection, now, tenant_id, dependents, lanes) if dependents else {}
-    for place in placed.values():
-        if not place.created:
-            of_job = {"tenant_id": tenant_id, "job_id": place.job.id.bytes}
-            connection.execute("refollow_jobs", of_job)
-            connection.execute("refollow_runs", of_job)
+    answers: dict[UUID, Submitted] = {}
+    if dependents:
+        answers = at_once(insert_dependents(SqliteTransaction(connection, now), tenant_id, dependents, lanes))
+    replaced = [place.job.id for place in placed.values() if not place.created]
+    at_once(refollow(SqliteTransaction(connection, now), tenant_id, replaced))
     return answers
 
 
@@ -260,12 +256,14 @@ def _find_keys(connection: Connection, tenant_id: int, jobs: Sequence[NewJob]) -
     return found
 
 
-def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | Editable | None:
+def _meet(
+    connection: Connection, now: int, tenant_id: int, job: NewJob, known: Known
+) -> Submitted | Placed | Editable | None:
     """What a submission with the key of an earlier job does. The waiting run of a replaced job is withdrawn."""
     of_job = {"tenant_id": tenant_id, "job_id": known.job_id.bytes}
     rows = connection.records("lock_schedule", of_job)
-    standing = Standing(rows[0] if rows else None, live_runs(connection, tenant_id, known.job_id))
-    met = meet(job, known, standing)
+    runs = at_once(lock_live_runs(SqliteTransaction(connection, now), tenant_id, known.job_id))
+    met = meet(job, known, Standing(rows[0] if rows else None, runs))
     if isinstance(met, Placed):
         if must_not_be_waited_for(job):
             check_replaced(job, known.job_id, connection.value("is_waited_for", of_job))

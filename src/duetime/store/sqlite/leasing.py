@@ -7,14 +7,14 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost
 from duetime.model.defaults import encode_defaults
-from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol.service import NOTHING_ANSWERED
 from duetime.store.rules.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_freed
+from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.sweep import set_apart
-from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, packed, places, unpacked
+from duetime.store.sqlite.values import identity, listed, microseconds, moment, packed, places, unpacked
 
 
 class LeasingRole(Role):
@@ -68,9 +68,6 @@ class LeasingRole(Role):
         self.ready.announce(sum(renewal.freed for renewal in renewals.values() if renewal is not None))
         return renewals
 
-    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
-        return await self.database.run(lambda connection, _: _cancellations(connection, worker_id))
-
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
         this = {"worker_id": worker_id.bytes, "claims": listed(claim_nos)}
         held = {run_id.bytes for run_id in run_ids}
@@ -93,14 +90,6 @@ class LeasingRole(Role):
 
         return await self.database.run(work)
 
-    async def leave(self, worker_id: UUID) -> None:
-        await self.database.run(lambda connection, _: connection.execute("leave", {"worker_id": worker_id.bytes}))
-
-    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
-        wanted = {"tenant_id": tenant_id}
-        rows = await self.database.run(lambda connection, _: connection.rows("list_workers", wanted))
-        return [worker_of(row) for row in rows]
-
 
 def _tell_tasks(
     connection: Connection, now: int, tenant_id: int | None, told: Sequence[tuple[str, bytes | None]]
@@ -114,26 +103,6 @@ def _tell_tasks(
     ((count, most),) = connection.rows("count_tasks", of_tenant)
     if most is not None and count > max(before, most):
         raise over_quota("tasks", most)
-
-
-def worker_of(row: tuple[Any, ...]) -> Worker:
-    """From a row of `list_workers`, or of `worker_by_id`, which has the session too."""
-    worker_id, name, tasks, queues, slots, started, lease_until, tenant_id, version, heard, *session = row
-    key_id, token_hash = session or (None, None)
-    return Worker(
-        id=identity(worker_id),
-        name=name,
-        tasks=names(tasks),
-        queues=names(queues),
-        slots=slots,
-        started_at=moment(started),
-        lease_until=moment(lease_until),
-        tenant_id=tenant_id,
-        version=version,
-        heard_at=moment(heard),
-        key_id=None if key_id is None else identity(key_id),
-        token_hash=token_hash,
-    )
 
 
 def renew_one(

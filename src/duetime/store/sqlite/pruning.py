@@ -8,6 +8,7 @@ import logging
 from datetime import datetime, timedelta
 
 from duetime.ids import first_id_at
+from duetime.store.shared.pruning import prune_bystanders
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Context, Role
@@ -44,11 +45,8 @@ class PruningRole(Role):
         await self._prune("prune_users", past, batch)
         removed += await self._prune("prune_graphs", past, batch)
         await self._prune("prune_followers", past, batch)
-        removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
         removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
         removed += await self._prune("prune_events", now - EVENTS, batch, unread=stamp(now - UNREAD_EVENTS))
-        removed += await self._prune("prune_sessions", now, batch)
-        removed += await self._prune("prune_login_links", now, batch)
         await self._prune("prune_live_logs", now - _LIVE_LOGS, batch)
         await self._prune("see_tasks", now - retention / 2, batch)
         removed += await self._prune("prune_tasks", past, batch)
@@ -56,7 +54,8 @@ class PruningRole(Role):
         removed += await self._prune("prune_breakers", now - KEYS_OF_LIMITS, batch)
         removed += await self._prune("prune_buckets", now, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
-        removed += await self._prune("prune_deleted_jobs", now - longest, batch)
+        bounds = {"dead_letters": now - dead_letter_retention, "deleted_jobs": now - longest}
+        removed += await prune_bystanders(self.transactions, now, **bounds, batch=batch)
         removed += await self._prune("prune_lanes", now - longest, batch)
         if woken := await self.database.run(self.lane_book.wake_used):
             log.error("%d lanes with runs were asleep; they are awake now", woken)

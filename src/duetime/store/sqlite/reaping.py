@@ -9,21 +9,23 @@ from duetime.model.suspicion import Loss
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
 from duetime.store.rules.strays import ClaimStanding
-from duetime.store.sqlite.clocks import ClockRole
+from duetime.store.shared.clocks import ClockRole
+from duetime.store.shared.hand_over import Complete, reap_late
+from duetime.store.shared.suspects import suspect, tend_suspects
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.hand_over import reap_late
 from duetime.store.sqlite.role import Context, Role
-from duetime.store.sqlite.suspects import suspect, tend_suspects
 from duetime.store.sqlite.sweep import SweepRole
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, microseconds, places
 
 
 class ReapingRole(Role):
-    def __init__(self, context: Context, clocks: ClockRole, sweep: SweepRole) -> None:
+    def __init__(self, context: Context, clocks: ClockRole, sweep: SweepRole, apply_judged: Complete) -> None:
         super().__init__(context)
         self._clocks = clocks
         self._sweep = sweep
+        self._apply_judged = apply_judged
 
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         this = {"limit": limit, "overdue": microseconds(overdue)}
@@ -36,9 +38,10 @@ class ReapingRole(Role):
             judged += self._reap_dead(connection, now, limit, judge)
             for claim in connection.rows("overdue_claims", {**this, "now": now}):
                 judged += _reap_overdue(connection, _claim(claim, now), judge, overdue)
-            judged += reap_late(connection, now, limit, judge)
+            transaction = SqliteTransaction(connection, now)
+            judged += at_once(reap_late(transaction, self._apply_judged, limit, judge))[0]
             connection.execute("forget_cancels", {})
-            tend_suspects(connection, now)
+            at_once(tend_suspects(transaction))
             return judged
 
         await self._clocks.shift_back_in_turn()
@@ -62,7 +65,7 @@ class ReapingRole(Role):
             # A run that a live worker does not hold has killed no process.
             for row in (rows if standing != ClaimStanding.NOT_HELD else ())
         ]
-        lanes = suspect(connection, self.lane_book, now, losses)
+        lanes = at_once(suspect(SqliteTransaction(connection, now), self.run_maker, losses))
         for (claim, standing), rows in zip(claims, lost, strict=True):
             if rows:
                 found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)

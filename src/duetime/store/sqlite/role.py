@@ -11,6 +11,7 @@ from duetime.store.shared.transaction import SharedRole
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
 from duetime.store.sqlite.lanes import LaneBook
+from duetime.store.sqlite.run_maker import SqliteRunMaker
 from duetime.store.sqlite.transaction import SqliteTransactions
 
 
@@ -28,7 +29,8 @@ class Context:
         database: Callable[..., Database],
     ) -> None:
         self.lane_book = LaneBook(clock, lanes_per_tenant)
-        self.hints = Hints()
+        self.run_maker = SqliteRunMaker(self.lane_book)
+        self.hints: Hints = Hints()
         self.ready = Ready(self.hints)
         self.database = database(
             None if path == ":memory:" else Path(path),
@@ -42,8 +44,9 @@ class Context:
 
 
 class Role(SharedRole):
+    hints: Hints
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.database = context.database
         self.lane_book = context.lane_book
-        self.hints = context.hints

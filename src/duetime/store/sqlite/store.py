@@ -12,37 +12,38 @@ from duetime.store.shared.access import AccessRole
 from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.clocks import ClockRole
+from duetime.store.shared.control import ControlRole
+from duetime.store.shared.edits import EditingRole
 from duetime.store.shared.events import EventRole
 from duetime.store.shared.figures import FigureRole
+from duetime.store.shared.graphs import GraphRole
+from duetime.store.shared.hand_over import HandOverRole
 from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
 from duetime.store.shared.reads import ReadingRole
+from duetime.store.shared.recompute import RecomputingRole
 from duetime.store.shared.reencryption import ResealingRole
+from duetime.store.shared.replay import ReplayRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
+from duetime.store.shared.workers import WorkerRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
-from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import CompletingRole
-from duetime.store.sqlite.control import ControlRole
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
-from duetime.store.sqlite.edits import EditingRole
 from duetime.store.sqlite.firing import FiringRole
-from duetime.store.sqlite.graphs import GraphRole
-from duetime.store.sqlite.hand_over import HandOverRole
 from duetime.store.sqlite.held_runs import HeldRunsRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recent import RecentRole
-from duetime.store.sqlite.recompute import RecomputingRole
-from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.role import Context
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.sweep import SweepRole
@@ -75,11 +76,15 @@ class CompanionLifecycle(Lifecycle):
         pass
 
 
-class Leases(LeasingRole, HeldRunsRole):
-    """One role in two files, as the next ones."""
+class Leases(LeasingRole, HeldRunsRole, WorkerRole):
+    """One role in several files, as the next ones."""
 
 
 class Completions(CompletingRole, HandOverRole):
+    pass
+
+
+class Control(ControlRole, EditingRole):
     pass
 
 
@@ -114,25 +119,23 @@ class SqliteStore(Store):
             database=database,
         )
         self.database = context.database
-        reads = ReadingRole(context)
-        edits = EditingRole(context)
-        control = ControlRole(context, edits)
         clocks = ClockRole(context)
         recompute = RecomputingRole(context)
         access = AccessRole(context)
         claims = DealerClaimsRole(context)
+        completions = Completions(context)
         super().__init__(
             lifecycle=Lifecycle(context),
-            intake=IntakeRole(context, edits),
+            intake=IntakeRole(context),
             firing=FiringRole(context),
             claims=claims,
             leases=Leases(context),
-            completions=Completions(context),
-            reaping=ReapingRole(context, clocks, SweepRole(context)),
-            control=control,
+            completions=completions,
+            reaping=ReapingRole(context, clocks, SweepRole(context), completions.apply_judged),
+            control=Control(context),
             calendars=CalendarRole(context, recompute),
             recompute=recompute,
-            reads=reads,
+            reads=ReadingRole(context),
             pruning=PruningRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
@@ -142,7 +145,7 @@ class SqliteStore(Store):
             audit=access,
             lists=ListingRole(context),
             figures=Figures(context),
-            replay=ReplayRole(context, control),
+            replay=ReplayRole(context),
             answers=AnswerRole(context),
             queues=QueueRole(context, claims),
             breakers=BreakerRole(context),

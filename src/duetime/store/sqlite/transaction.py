@@ -1,11 +1,11 @@
 """Transactions of the shared roles on SQLite: their coroutines run on the store's thread and never suspend."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from duetime.store.shared.transaction import Row, SingleStatements, Work
+from duetime.store.shared.transaction import Row, Rows, SingleStatements, Table, Work
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.values import encoded, moment
@@ -36,11 +36,27 @@ class SqliteTransaction:
     async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
         self.connection.many(name, [encoded(each, self.at) for each in given])
 
+    async def each(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> Rows:
+        found: list[Row] = []
+        for row in rows:
+            found += self.connection.records(name, self._encoded(fields, row, given))
+        return found
+
+    async def put(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> None:
+        if rows:
+            self.connection.many(name, [self._encoded(fields, row, given) for row in rows])
+
     async def lock(self, name: str, /, **given: Any) -> Row | None:
         return None
 
     async def now(self) -> datetime:
         return moment(self.at)
+
+    async def compute(self, function: Callable[..., T], /, *given: Any) -> T:
+        return function(*given)
+
+    def _encoded(self, fields: Sequence[str], row: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        return encoded({**given, **dict(zip(fields, row, strict=True))}, self.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,6 @@
--- clock_seen: the database's time at this very moment, and what nodes have seen of its clock
-select duetime.clock(), seen_at, stepped_at, trusted_at from duetime.clock_watch where one;
-
 -- keep_clock_seen: what a node saw, and whether the clock had stepped before that
-update duetime.clock_watch set seen_at = $1::timestamptz,
-    stepped_at = case when $2::boolean then $1 else least(stepped_at, $1) end
-where one;
-
--- keep_trusted: from when ages are counted, while the clock shows a time; it moves back only when the clock did
-update duetime.clock_watch
-set trusted_at = case when trusted_at > $2::timestamptz then $1::timestamptz else greatest(trusted_at, $1) end
+update duetime.clock_watch set seen_at = :seen_at::timestamptz,
+    stepped_at = case when :stepped::boolean then :seen_at else least(stepped_at, :seen_at) end
 where one;
 
 -- shift_back: what begins after now was written before the clock was put back: it begins now, and ends as much later

@@ -86,9 +86,9 @@ ended as (
 delete from duetime.jobs j using fire f where j.id = any(array[f.job_id]) and not f.recurring;
 
 -- set_aside: pause jobs that cannot be processed where they stand, and say why
-with held as (update duetime.cursors set scan_at = '9999-01-01Z', backlog_of = null where job_id = any($1::uuid[]))
+with held as (update duetime.cursors set scan_at = '9999-01-01Z', backlog_of = null where job_id = any(:job_id::uuid[]))
 update duetime.jobs j set state = JobState.PAUSED, problem = x.problem
-from unnest($1::uuid[], $2::text[]) as x(job_id, problem) where j.id = any(array[x.job_id]);
+from unnest(:job_id::uuid[], :problem::text[]) as x(job_id, problem) where j.id = any(array[x.job_id]);
 
 -- unblock: give their lanes to runs that waited for other runs of their job, now that those are over. Of several that
 -- wait, only the first: it is what the next one waits for

@@ -1,7 +1,3 @@
--- worker_by_id: one worker that has not left
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at, key_id, token_hash
-from duetime.workers where id = $1;
-
 -- runs_of_worker: those of some runs that a worker holds, as it claimed them
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
     duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint

@@ -88,44 +88,25 @@ on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_i
 select j.state, j.problem, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2;
 
--- see_live_runs: the live runs of a job
-select id, fence = 0 as unclaimed, due_at from duetime.runs
-where tenant_id = $1 and job_id = $2
--- by bytes, or the index of ids might be read whole for its order
-order by uuid_send(id);
-
--- lock_cursor: lock a cursor against firing
-select 1 from duetime.cursors where job_id = $1 for update;
-
--- lock_live_runs: the live runs of a job, locked against claims
-select id, fence = 0 as unclaimed, due_at from duetime.runs
-where tenant_id = $1 and job_id = $2
--- by bytes, or the index of ids might be read whole for its order
-order by uuid_send(id) for update;
-
 -- withdraw_runs: withdraw runs that no worker has ever held; this is not an end state
 with held as materialized (
-    select id from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual
+    select id from duetime.runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual
     order by uuid_send(id) for update
 )
 delete from duetime.runs r using held where r.id = any(array[held.id]) returning r.id, r.due_at, r.home_lane;
 
 -- restamp_runs: give locked runs that stay a new `ready_at`, above the mark of any claim that skipped them
 update duetime.runs set ready_at = greatest(ready_at, duetime.clock())
-where tenant_id = $1 and job_id = $2 and worker_id is null;
+where tenant_id = :tenant_id and job_id = :job_id and worker_id is null;
 
 -- put_labels: store the labels of jobs
 insert into duetime.labels (tenant_id, kind, value, job_id)
-select $1, l.kind::"char", l.value, l.job_id from unnest($2::text[], $3::text[], $4::uuid[]) as l(kind, value, job_id)
+select :tenant_id, l.kind::"char", l.value, l.job_id
+from unnest(:kind::text[], :value::text[], :job_id::uuid[]) as l(kind, value, job_id)
 on conflict do nothing;
-
--- drop_labels: remove the labels of a job
-delete from duetime.labels where tenant_id = $1 and job_id = $2;
-
--- drop_said_labels: remove the labels of an edited job; its key stays
-delete from duetime.labels where tenant_id = $1 and job_id = $2 and kind <> 'k';
 
 -- put_payload_refs: store which payloads jobs refer to
 insert into duetime.payload_refs (payload_id, job_id, tenant_id)
-select r.payload_id, r.job_id, $1 from unnest($2::uuid[], $3::uuid[]) as r(payload_id, job_id)
+select r.payload_id, r.job_id, :tenant_id
+from unnest(:payload_id::uuid[], :job_id::uuid[]) as r(payload_id, job_id)
 on conflict do nothing;

@@ -48,10 +48,6 @@ update duetime.claims c set standing = ClaimStanding.NOT_HELD
 where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
     and (c.standing = ClaimStanding.SWEPT or (c.standing = ClaimStanding.CLAIMED and c.claim_no <= $4::bigint));
 
--- cancels_of_worker: runs that a worker holds and is asked to stop
-select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
-where c.worker_id = $1 order by c.run_id;
-
 -- unaccounted_runs: runs under some claims of a worker, other than those that it holds
 select r.id from duetime.runs r
 where r.id = any(array(
@@ -59,13 +55,6 @@ where r.id = any(array(
     and r.worker_id = $1 and r.claim_no = any($2::bigint[])
     and not exists (select 1 from unnest($3::uuid[]) as h(id) where h.id = r.id)
 order by r.id limit 1000;
-
--- leave: end a worker's lease
-delete from duetime.workers where id = $1;
-
--- list_workers: the workers that have not left, all or those that work for a tenant
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at from duetime.workers
-where $1::int is null or coalesce(tenant_id, $1) = $1 order by started_at, id;
 
 -- renew_leases: extend the leases of workers that were not reaped, and tell what is to be known of each
 with renewed as (
@@ -87,7 +76,3 @@ select id, lease_until,
                 where o.worker_id = c.worker_id and o.claim_no = c.claim_no)
         limit 1) is not null
 from renewed;
-
--- cancels_of_workers: runs that workers hold and are asked to stop
-select c.worker_id, c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
-where c.worker_id = any($1::uuid[]) order by c.worker_id, c.run_id;

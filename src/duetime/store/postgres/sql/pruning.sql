@@ -3,11 +3,6 @@ delete from duetime.jobs where id = any(array(
     select id from duetime.jobs where ended_at < $1::timestamptz order by ended_at limit $2
     for update skip locked));
 
--- prune_dead_letters: remove dead letters that were not replayed within their retention
-delete from duetime.dead_letters where run_id in (
-    select run_id from duetime.dead_letters where died_at < $1::timestamptz order by died_at limit $2
-    for update skip locked);
-
 -- prune_keys: remove old keys whose job or graph has ended, part by part; returns the end of the part, and how many
 with part as materialized (
     select coalesce($3::timestamptz, '-infinity') as after, $1::timestamptz as before, (
@@ -30,11 +25,6 @@ gone as (
     returning 1
 )
 select until, (select count(*) from gone) from part;
-
--- prune_deleted_jobs: remove the records of deleted jobs that have no history left
-delete from duetime.deleted_jobs where job_id in (
-    select job_id from duetime.deleted_jobs where deleted_at < $1::timestamptz order by deleted_at limit $2
-    for update skip locked);
 
 -- sweep_labels: remove the labels of jobs that no home has; returns how many jobs were checked, and the last one
 with part as materialized (
@@ -106,13 +96,3 @@ delete from duetime.tasks where ctid in (
 delete from duetime.calendar_users where ctid = any(array(
     select u.ctid from duetime.calendar_users u
     where (select 1 from duetime.jobs j where j.id = u.job_id limit 1) is null limit $1));
-
--- prune_sessions: remove expired sessions
-delete from duetime.sessions where id in (
-    select id from duetime.sessions where expires_at < $1::timestamptz order by expires_at limit $2
-    for update skip locked);
-
--- prune_login_links: remove links that were not used in time
-delete from duetime.login_links where hash in (
-    select hash from duetime.login_links where expires_at < $1::timestamptz order by expires_at limit $2
-    for update skip locked);

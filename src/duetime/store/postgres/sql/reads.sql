@@ -1,12 +1,3 @@
--- find_live_runs: live runs, by run or by job
-select r.id, r.job_id, r.tenant_id, l.task, l.queue, l.tier, r.lane_id, r.attempt, r.lost, r.fence, r.due_at,
-    r.ready_at, r.started_at, r.first_started_at, r.worker_id, w.lease_until, r.args, r.options, r.timeout_ms, r.progress, r.message,
-    (select g.logs from duetime.live_logs g where g.run_id = r.id and g.fence = r.fence) as logs
-from duetime.runs r join duetime.lanes l on l.id = r.home_lane left join duetime.workers w on w.id = r.worker_id
-where r.tenant_id = :tenant_id and (r.id = :run_id or r.job_id = :job_id)
--- by bytes, or the index of ids might be read whole for its order
-order by uuid_send(r.id) desc limit :limit;
-
 -- find_attempts: the newest finished attempts of runs
 select h.run_id, h.job_id, h.tenant_id, l.task, l.queue, l.tier, h.attempt, h.lost, h.fence, h.attempt_state,
     h.end_state, h.failure, h.error, h.due_at, h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id,

@@ -1,7 +1,7 @@
 -- suspect_jobs: count the workers that recurring jobs have lost; returns how many each has in a row
 insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at)
 select x.tenant_id, x.task, x.job_id, x.losses, duetime.clock()
-from unnest($1::int[], $2::text[], $3::uuid[], $4::int[]) as x(tenant_id, task, job_id, losses)
+from unnest(:tenant_id::int[], :task::text[], :job_id::uuid[], :losses::int[]) as x(tenant_id, task, job_id, losses)
 join duetime.jobs j on j.id = any(array[x.job_id]) and j.recurring
 order by x.tenant_id, x.task collate "C", x.job_id
 on conflict (tenant_id, task, job_id) do update
@@ -11,13 +11,10 @@ returning job_id, losses;
 -- suspect_tasks: remember the most workers that something of a task has lost in a row
 insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at)
 select x.tenant_id, x.task, '00000000-0000-0000-0000-000000000000', x.losses, duetime.clock()
-from unnest($1::int[], $2::text[], $3::int[]) as x(tenant_id, task, losses)
+from unnest(:tenant_id::int[], :task::text[], :losses::int[]) as x(tenant_id, task, losses)
 order by x.tenant_id, x.task collate "C"
 on conflict (tenant_id, task, job_id) do update
 set losses = greatest(s.losses, excluded.losses), lost_at = excluded.lost_at;
-
--- has_suspects: whether anything has lost a worker of late
-select exists (select 1 from duetime.suspects);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago. Not those
 -- that another node counts a loss of at this moment: it may be about to clear what is counted here
@@ -25,7 +22,7 @@ delete from duetime.suspects d where d.ctid = any(array(
     select s.ctid from duetime.suspects s
     where s.lost_at > duetime.clock()
         or s.lost_at < duetime.clock()
-            - case when s.job_id = '00000000-0000-0000-0000-000000000000' then $2::interval else $1 end
+            - case when s.job_id = '00000000-0000-0000-0000-000000000000' then :forget_tasks::interval else :forget_jobs::interval end
         or s.job_id = '00000000-0000-0000-0000-000000000000' and exists (
             select 1 from duetime.attempts a
             where a.tenant_id = s.tenant_id and a.target = s.task and a.at > s.lost_at and a.tried > 0)
@@ -35,7 +32,7 @@ delete from duetime.suspects d where d.ctid = any(array(
                 where h.tenant_id = s.tenant_id and h.job_id = s.job_id and h.end_state is not null
                     and h.finished_at > s.lost_at - interval '10 minutes'
                 order by h.run_id desc limit 5) h
-            where h.attempt_state in (1, 2) and h.finished_at > s.lost_at)
+            where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.lost_at)
     for update skip locked));
 
 -- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs.
@@ -53,6 +50,6 @@ from (
         where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null and w.fence = 0
             and w.lane_id is not null and abs(w.lane_id) <> t.id
         for update of w skip locked) o
-    where $1::uuid[] is null or s.job_id = any($1)
+    where :job_ids::uuid[] is null or s.job_id = any(:job_ids)
 ) x
 where r.id = any(array[x.id]);

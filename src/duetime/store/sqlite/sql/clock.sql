@@ -1,14 +1,6 @@
--- clock_seen: what nodes have seen of the clock
-select seen_at, stepped_at, trusted_at from clock_watch where one = 1;
-
 -- keep_clock_seen: what a node saw, and whether the clock had stepped before that
-update clock_watch set seen_at = :seen,
-    stepped_at = case when :stepped then :seen else min(stepped_at, :seen) end
-where one = 1;
-
--- keep_trusted: from when ages are counted, while the clock shows a time; it moves back only when the clock did
-update clock_watch
-set trusted_at = case when trusted_at > :seen then :trusted else max(coalesce(trusted_at, :trusted), :trusted) end
+update clock_watch set seen_at = :seen_at,
+    stepped_at = case when :stepped then :seen_at else min(stepped_at, :seen_at) end
 where one = 1;
 
 -- shift_back: what begins after now was written before the clock was put back: it begins now, and ends as much later

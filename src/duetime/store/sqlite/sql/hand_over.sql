@@ -7,10 +7,6 @@ set fence = excluded.fence, handed_at = excluded.handed_at, deadline = excluded.
 update runs set claim_no = null, message = 'handed over: its receiver finishes it'
 where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:waits) x);
 
--- running_run: an attempt under way: in the hands of its worker, or of its receiver
-select id, fence, attempt, lost, options, cancel_requested, timeout_ms, worker_id, :now - started_at as ran_for
-from runs where id = :run_id and fence = :fence and worker_id is not null;
-
 -- late_handovers: runs whose receiver is late, or whose cancellation was requested
 select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.timeout_ms, r.worker_id,
     :now - r.started_at as ran_for
@@ -27,6 +23,3 @@ from (
 join handovers h on h.run_id = late.run_id
 join runs r on r.id = h.run_id and r.fence = h.fence and r.claim_no is null and r.worker_id is not null
 order by r.id limit :limit;
-
--- forget_handovers: remove the deadlines of attempts that are over
-delete from handovers where run_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);

@@ -26,21 +26,14 @@ values (?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
--- lock_live_runs: the live runs of a job
-select id, fence = 0 as unclaimed, due_at from runs where tenant_id = :tenant_id and job_id = :job_id order by id;
-
 -- withdraw_runs: withdraw runs that no worker has ever held; this is not an end state
 delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual
 returning id, due_at, home_lane;
 
 -- put_labels: store the labels of jobs
-insert into labels (tenant_id, kind, value, job_id) values (?, ?, ?, ?) on conflict do nothing;
-
--- drop_labels: remove the labels of a job
-delete from labels where tenant_id = :tenant_id and job_id = :job_id;
-
--- drop_said_labels: remove the labels of an edited job; its key stays
-delete from labels where tenant_id = :tenant_id and job_id = :job_id and kind <> 'k';
+insert into labels (tenant_id, kind, value, job_id) values (:tenant_id, :kind, :value, :job_id)
+on conflict do nothing;
 
 -- put_payload_refs: store which payloads jobs refer to
-insert into payload_refs (payload_id, job_id, tenant_id) values (?, ?, ?) on conflict do nothing;
+insert into payload_refs (payload_id, job_id, tenant_id) values (:payload_id, :job_id, :tenant_id)
+on conflict do nothing;

@@ -40,20 +40,9 @@ where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
 returning id, tenant_id, cancel_requested;
 delete from claims where worker_id = :worker_id and claim_no = :claim_no;
 
--- cancels_of_worker: runs that a worker holds and is asked to stop
-select c.run_id from cancels c join runs r on r.id = c.run_id and r.worker_id = c.worker_id
-where c.worker_id = :worker_id order by c.run_id;
-
 -- runs_of_claims: what some claims of a worker have brought
 select run_ids from claims where worker_id = :worker_id and claim_no in (select value from json_each(:claims));
 
 -- unaccounted_runs: of some runs, those that a worker has under some claims
 select r.id from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where r.worker_id = :worker_id and r.claim_no in (select value from json_each(:claims)) order by r.id limit 1000;
-
--- leave: end a worker's lease
-delete from workers where id = :worker_id;
-
--- list_workers: the workers that have not left, all or those that work for a tenant
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at from workers
-where :tenant_id is null or coalesce(tenant_id, :tenant_id) = :tenant_id order by started_at, id;

@@ -7,15 +7,11 @@ select rowid, finished_at from history where rowid > :after order by rowid limit
 -- prune_history: remove rows that ended long ago
 delete from history where rowid > :after and rowid <= :until and finished_at < :before;
 
--- prune_dead_letters: remove dead letters that were not replayed within their retention
-delete from dead_letters where run_id in (
-    select run_id from dead_letters where died_at < :before order by died_at limit :batch);
-
 -- keys_in_turn: where a part of the old keys ends
 select created_at from keys where created_at > :after and created_at < :before order by created_at
 limit 1 offset :batch - 1;
 
--- prune_keys: remove the keys of a part whose job or graph has ended
+-- prune_keys: remove old keys whose job or graph has ended, part by part
 delete from keys where (tenant_id, kind, key) in (
     select k.tenant_id, k.kind, k.key from keys k
     where k.created_at > :after and k.created_at < :before and k.created_at <= :until
@@ -25,14 +21,10 @@ delete from keys where (tenant_id, kind, key) in (
         and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
         and not exists (select 1 from graphs g where g.id = k.job_id and g.ended_at is null));
 
--- prune_deleted_jobs: remove the records of deleted jobs that have no history left
-delete from deleted_jobs where job_id in (
-    select job_id from deleted_jobs where deleted_at < :before order by deleted_at limit :batch);
-
 -- labels_in_turn: jobs with labels, oldest first
 select distinct job_id from labels where job_id > :after and job_id < :before order by job_id limit :batch;
 
--- sweep_labels: remove the labels of those of these jobs that no home has
+-- sweep_labels: remove the labels of jobs that no home has; returns how many jobs were checked, and the last one
 delete from labels where job_id in (
     select substr(:ids, x.key * 16 + 1, 16) as id from json_each(:places) x)
     and not exists (select 1 from jobs j where j.id = labels.job_id)
@@ -79,11 +71,3 @@ delete from tasks where rowid in (select rowid from tasks where seen_at < :befor
 delete from calendar_users where (tenant_id, name, job_id) in (
     select u.tenant_id, u.name, u.job_id from calendar_users u
     where not exists (select 1 from jobs j where j.id = u.job_id) limit :batch);
-
--- prune_sessions: remove expired sessions
-delete from sessions where id in (
-    select id from sessions where expires_at < :before order by expires_at limit :batch);
-
--- prune_login_links: remove links that were not used in time
-delete from login_links where hash in (
-    select hash from login_links where expires_at < :before order by expires_at limit :batch);

@@ -9,9 +9,6 @@ returning job_id, losses;
 insert into suspects (tenant_id, task, job_id, losses, lost_at) values (:tenant_id, :task, zeroblob(16), :losses, :now)
 on conflict (tenant_id, task, job_id) do update set losses = max(losses, excluded.losses), lost_at = excluded.lost_at;
 
--- has_suspects: whether anything has lost a worker of late
-select exists (select 1 from suspects);
-
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago
 delete from suspects
 where lost_at > :now
@@ -24,7 +21,7 @@ where lost_at > :now
             select h.attempt_state, h.finished_at from history h
             where h.tenant_id = suspects.tenant_id and h.job_id = suspects.job_id and h.end_state is not null
             order by h.run_id desc limit 5) h
-        where h.attempt_state in (1, 2) and h.finished_at > suspects.lost_at);
+        where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.lost_at);
 
 -- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs
 update runs
@@ -37,6 +34,7 @@ from (
     join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
         and t.keyed = h.keyed and t.trial = min(s.losses, 3) and t.awake
     where abs(w.lane_id) <> t.id
-        and (:jobs is null or s.job_id in (select substr(:jobs, x.key * 16 + 1, 16) from json_each(:places) x))
+        and (:job_ids is null
+            or s.job_id in (select substr(:job_ids, x.key * 16 + 1, 16) from json_each(:job_ids_places) x))
 ) x
 where runs.id = x.id;

@@ -3,37 +3,32 @@
 from datetime import datetime
 
 from duetime.clock import monotonic
-from duetime.store.postgres.database import SQL, affected
-from duetime.store.postgres.role import Role
 from duetime.store.protocol.service import ClockSeen
+from duetime.store.shared.transaction import SharedRole, found
 
 _SHIFT_EVERY = 5.0
 _SHIFT_SHARE = 0.01
 """It takes this part of the time at the most: it reads all limits, and a tenant may have one for each customer."""
 
 
-class ClockRole(Role):
+class ClockRole(SharedRole):
     _shift_at = 0.0
 
     async def clock_seen(self) -> ClockSeen:
-        row = await self.database.fetchrow("clock_seen")
-        assert row is not None
-        return ClockSeen(*row)
+        row = found(await self.transactions.row("clock_seen"))
+        return ClockSeen(row["at"], row["seen_at"], row["stepped_at"], row["trusted_at"])
 
     async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> None:
-        await self.database.execute("keep_clock_seen", seen_at, stepped)
+        await self.transactions.execute("keep_clock_seen", seen_at=seen_at, stepped=stepped)
 
     async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
-        await self.database.execute("keep_trusted", trusted_at, seen_at)
+        await self.transactions.execute("keep_trusted", trusted_at=trusted_at, seen_at=seen_at)
 
     async def shift_back(self) -> None:
         # Each in a transaction of its own: none holds what another waits for.
-        async with self.database.connection() as connection:
-            await connection.execute(SQL["shift_back"])
-            await connection.execute(SQL["shift_cursors"])
-            await connection.execute(SQL["shift_limits"])
-            advanced = await connection.execute(SQL["advance_lines"])
-        self.ready.announce(affected(advanced))
+        for statement in ("shift_back", "shift_cursors", "shift_limits"):
+            await self.transactions.execute(statement)
+        self.ready.announce(await self.transactions.execute("advance_lines"))
 
     async def shift_back_in_turn(self) -> None:
         """Now and then, without being asked: no process need have seen the step."""

@@ -1,0 +1,34 @@
+"""Suspects: jobs and tasks whose runs were there when workers died."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS, Loss
+from duetime.store.rules.deaths import deaths_of_jobs, trial_lanes, worst_of_tasks
+from duetime.store.shared.transaction import RunMaker, Transaction
+
+
+async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequence[Loss]) -> dict[UUID, int]:
+    """Count what these runs were lost for, of their jobs and tasks; returns the trial lane of each run."""
+    if not losses:
+        return {}
+    deaths = [(*job, count) for job, count in deaths_of_jobs(losses).items()]
+    rows = await transaction.each("suspect_jobs", ("tenant_id", "task", "job_id", "losses"), deaths)
+    in_a_row = {row["job_id"]: row["losses"] for row in rows}
+    worst = [(*task, count) for task, count in worst_of_tasks(losses, in_a_row).items()]
+    await transaction.put("suspect_tasks", ("tenant_id", "task", "losses"), worst)
+    keys = trial_lanes(losses, in_a_row)
+    lanes = await run_maker.lanes(transaction, set(keys.values()))
+    return {run_id: lanes[key] for run_id, key in keys.items()}
+
+
+async def tend_suspects(transaction: Transaction) -> None:
+    """Clear those that have proved harmless, and put the waiting runs of the others on trial."""
+    if await transaction.value("has_suspects"):
+        await transaction.execute("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
+        await put_on_trial(transaction)
+
+
+async def put_on_trial(transaction: Transaction, job_ids: Sequence[UUID] | None = None) -> None:
+    """Runs of these jobs, or of all, that no worker has held go where their jobs' standing says."""
+    await transaction.execute("put_on_trial", job_ids=None if job_ids is None else list(job_ids))
