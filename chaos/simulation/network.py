@@ -85,7 +85,7 @@ class _FarRole:
     """A role of the store, at the other end."""
 
     def __init__(self, role: object, way: "_Way") -> None:
-        self.__dict__.update({name: way.calling(name, getattr(role, name)) for name in methods(role)})
+        self.__dict__.update({name: way.calling(name, role) for name in methods(role)})
 
 
 class _FarLifecycle:
@@ -93,9 +93,9 @@ class _FarLifecycle:
 
     def __init__(self, lifecycle: Lifecycle, way: "_Way") -> None:
         self.listen = way.listen
-        self.migrate = way.calling("migrate", lifecycle.migrate)
-        self.check_schema = way.calling("check_schema", lifecycle.check_schema)
-        self.now = way.calling("now", lifecycle.now)
+        self.migrate = way.calling("migrate", lifecycle)
+        self.check_schema = way.calling("check_schema", lifecycle)
+        self.now = way.calling("now", lifecycle)
 
     async def open(self) -> None:
         """It is open already."""
@@ -123,10 +123,11 @@ class _Way:
         self._weather = weather
         self._random = random
 
-    def calling(self, name: str, method: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        """The same method, in this weather."""
+    def calling(self, name: str, role: object) -> Callable[..., Awaitable[Any]]:
+        """A method of a role, in this weather."""
 
         def call(*args: Any, **options: Any) -> Awaitable[Any]:
+            method = getattr(role, name)  # a mutant may have replaced it since
             if self._weather.calm:
                 answer: Awaitable[Any] = method(*args, **options)
                 return answer
