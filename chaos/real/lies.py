@@ -37,7 +37,7 @@ def methods() -> dict[str, str]:
 
 
 def places(store: Store) -> list[tuple[type, str]]:
-    """The class in which each of these methods is written."""
+    """The class in which each of these methods is written, for a store without wrappers."""
     return [
         (next(each for each in type(getattr(store, role)).__mro__ if name in vars(each)), name)
         for name, role in methods().items()

@@ -22,6 +22,8 @@ from duetime.ids import new_id, parse, show
 from duetime.model.lists import JobStatus
 from duetime.model.notification import QUEUE as MESSAGES
 from duetime.store.address import open_ready, store_for
+from duetime.store.postgres import PostgresStore
+from duetime.store.sqlite import SqliteStore
 from duetime.wire.notifications import FigureName
 from duetime.wire.workers import Compare, HandBack
 from tests.integration.conftest import database_url, migrated
@@ -70,7 +72,7 @@ async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: py
     # A look at the figures that is lied to is not repeated before the next one.
     monkeypatch.setitem(Alarm.__init__.__kwdefaults__, "every", timedelta(seconds=0.5))
     lies = Lies()
-    lies.corrupt(monkeypatch, store)
+    lies.corrupt(monkeypatch, SqliteStore(":memory:") if store.embedded else PostgresStore("postgresql:///none"))
 
     def missing() -> set[str]:
         return set(methods()) - set(lies.told) - set(ELSEWHERE)
