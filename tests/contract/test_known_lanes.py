@@ -52,13 +52,13 @@ async def test_pauses_that_could_not_be_read_are_read_again_before_a_look(
         raise StoreUnavailable("the database is away")
 
     with monotonic_from(Instant()):
-        lanes = KnownLanes(store, rules_every=60.0)
+        lanes = KnownLanes(store.claims, rules_every=60.0)
         planner = served(lanes)
         await store.queues.pause_queue(TENANT, "slow")
         await submit(store, job(queue="slow"))
         assert await lanes.read()
         with monkeypatch.context() as patched, pytest.raises(StoreUnavailable):
-            patched.setattr(store, "paused_lanes", unavailable)
+            patched.setattr(store.claims, "paused_lanes", unavailable)
             await lanes.read_rules()
         await lanes.read_rules()
         assert await lanes.look([planner], 10) is None
