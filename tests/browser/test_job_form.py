@@ -14,7 +14,7 @@ from duetime.model.schedule import KINDS
 from duetime.spec.derived import OF_EDITS, OPTIONS
 from duetime.wire.jobs import JobRequest
 from tests.browser.conftest import Looking, Shop
-from tests.unit.test_options import BESIDE, VALUES, made, over_http
+from tests.unit.test_options import BESIDE, made, over_http, values_of
 
 _FIELDS = """async (forms) => {
     const preload = [...document.querySelectorAll("link[rel=modulepreload]")].map((link) => link.href);
@@ -56,7 +56,7 @@ def form(browser: Browser, shop: Shop) -> Iterator[Page]:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_an_option_in_the_form_means_what_it_means_in_the_api(form: Page, data: st.DataObject) -> None:
-    cases = [{**BESIDE.get(name, {}), name: data.draw(VALUES[name], name)} for name in OPTIONS]
+    cases = [{**BESIDE.get(name, {}), name: data.draw(values_of(name), name)} for name in OPTIONS]
     texts = [{name: typed(name, value) for name, value in case.items()} for case in cases]
     for case, body in zip(cases, form.evaluate(_FIELDS, texts), strict=True):
         assert of_body(body) == over_http(case)
@@ -67,7 +67,7 @@ def test_every_option_has_a_field_with_its_help(looking: Looking) -> None:
     page.route("**/v1/jobs", lambda route: route.abort())
     page.get_by_label("Task", exact=True).fill("greet")
     page.get_by_text("More options").click()
-    given = {name: find(VALUES[name], bool) for name in OPTIONS}
+    given = {name: find(values_of(name), bool) for name in OPTIONS}
     page.evaluate(_FILL, {name: typed(name, value) for name, value in given.items()})
     helps = page.evaluate("() => [...document.querySelectorAll('.hint[id]')].map((hint) => [hint.id, hint.innerText])")
     assert dict(helps) == {f"{name}-hint": each.option.doc.replace("`", "") for name, each in OPTIONS.items()}

@@ -228,4 +228,4 @@ def test_check_says_when_the_file_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, failed = run(tmp_path, "check", "--data-dir", "file")
     assert code == 3
-    assert "cannot be made" in only_line(failed)
+    assert "cannot be created" in only_line(failed)

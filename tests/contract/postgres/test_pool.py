@@ -182,10 +182,12 @@ async def test_who_is_told_to_stop_hears_of_nothing_else(database: Database, ses
             await connection.execute("select pg_sleep(30)")
 
     working = asyncio.create_task(work())
-    await end(session, await pid)
+    ending = asyncio.create_task(end(session, await pid))
+    await asyncio.sleep(0)  # it is on its way to the server, whose answer must not come before the task is cancelled
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
+    await ending
     assert await who(database)
     assert database.used == 0
 
