@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import uvloop
 
@@ -58,11 +58,11 @@ class DuetimeDriver(Driver):
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 queue=f"queue-{number % lanes}",
-                timeout=TASK.defaults.timeout,
+                timeout=timedelta(milliseconds=TASK.defaults.timeout_ms or 0),
             )
             for number, moment in enumerate(moments)
         ]
-        await (await app.store()).submit(DEFAULT_TENANT, jobs)
+        await (await app.store()).intake.submit(DEFAULT_TENANT, jobs)
 
     async def plan(self, moments: Sequence[float]) -> None:
         jobs = [
@@ -71,11 +71,11 @@ class DuetimeDriver(Driver):
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 schedule=Once(at=datetime.fromtimestamp(moment, UTC)),
-                timeout=TASK.defaults.timeout,
+                timeout=timedelta(milliseconds=TASK.defaults.timeout_ms or 0),
             )
             for moment in moments
         ]
-        await (await app.store()).submit(DEFAULT_TENANT, jobs)
+        await (await app.store()).intake.submit(DEFAULT_TENANT, jobs)
 
     def work(self) -> None:
         if not os.environ.keys().isdisjoint(("FILL", "SEND")):
