@@ -45,6 +45,7 @@ ELSEWHERE = {
     "complete_within": "the same: test_completing_within.py",
     "held_in_transactions": "asked for where a task completes its run in such a transaction: test_completing_within.py",
     "counts": "asked for by tests alone",
+    "claim_announced": "asked for by tests alone, which repeat it under its number: test_ready.py",
     "tenants_of_runs": "asked for where content is encrypted: test_encryption.py",
     "add_data_key": "asked for where a key provider wraps keys: test_key_providers.py",
     "rewrap_data_key": "the same",
