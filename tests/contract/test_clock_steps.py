@@ -137,6 +137,15 @@ async def test_after_an_outage_workers_have_a_lease_to_come_back(store: Store, m
     assert await known(store) == set()
 
 
+async def test_the_first_reading_counts_as_the_start_of_a_steady_clock(store: Store) -> None:
+    """Without a start on record, every process that joins would wait for a lease again."""
+    first = await store.now()
+    await store.clocks.keep_clock_seen(first, stepped=False)
+    await store.clocks.keep_clock_seen(first + LEASE, stepped=False)
+    seen = await store.clocks.clock_seen()
+    assert (seen.stepped_at, seen.seen_at) == (first, first + LEASE)
+
+
 async def test_a_node_that_joins_others_need_not_wait(store: Store, moments: Moments) -> None:
     dead, living = await hand(store), await hand(store)
     old = await steady(store, moments, living)

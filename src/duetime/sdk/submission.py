@@ -153,11 +153,15 @@ class Submission(StoredJobs, ABC):
     def _what(self, what: Any, args: Any, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> Call[Any] | Target:
         """The call or the target that is asked for."""
         if isinstance(what, _CALLS):
-            if isinstance(what, Task):
-                check_options({name: each for name, each in options.items() if name != "connection"}, allowed, what)
             if args is not None:
                 raise InvalidInput("a call already has its arguments", field="args", remedy="bind them")
-            return self._call(what)
+            try:
+                return what.bind()
+            except InvalidInput:
+                # An argument that was given as an option explains best why arguments are missing.
+                if isinstance(what, Task):
+                    check_options({name: each for name, each in options.items() if name != "connection"}, allowed, what)
+                raise
         if isinstance(what, str):
             if (task := self.tasks.get(what)) is None:
                 known = ", ".join(sorted(self.tasks)) or "none"

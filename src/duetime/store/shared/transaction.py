@@ -6,6 +6,7 @@ the work may await only its transaction. It may run more than once: a transactio
 deadlock is repeated.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -103,12 +104,12 @@ class Transactions(Statements, Protocol):
         """Run `work` in a transaction; returns its result after the commit."""
 
 
-class SingleStatements:
+class SingleStatements(ABC):
     """Each statement in its own transaction."""
 
+    @abstractmethod
     async def alone(self, work: Work[T]) -> T:
         """Run the one statement of this work."""
-        raise NotImplementedError
 
     async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
         return await self.alone(lambda transaction: transaction.rows(name, **given))

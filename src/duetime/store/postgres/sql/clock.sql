@@ -1,8 +1,3 @@
--- keep_clock_seen: what a node saw, and whether the clock had stepped before that
-update duetime.clock_watch set seen_at = :seen_at::timestamptz,
-    stepped_at = case when :stepped::boolean then :seen_at else least(stepped_at, :seen_at) end
-where one;
-
 -- shift_back: what begins after now was written before the clock was put back: it begins now, and ends as much later
 with m as materialized (select duetime.clock() as now),
 leases as (

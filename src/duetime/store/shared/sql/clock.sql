@@ -6,3 +6,8 @@ update duetime.clock_watch
 set trusted_at = case when trusted_at > :seen_at::timestamptz then :trusted_at::timestamptz
     else greatest(coalesce(trusted_at, :trusted_at::timestamptz), :trusted_at::timestamptz) end
 where one;
+
+-- keep_clock_seen: what a node saw, and whether the clock had stepped before that; the first reading counts as the start
+update duetime.clock_watch set seen_at = :seen_at::timestamptz,
+    stepped_at = case when :stepped::boolean then :seen_at else least(coalesce(stepped_at, :seen_at), :seen_at) end
+where one;

@@ -1,8 +1,3 @@
--- keep_clock_seen: what a node saw, and whether the clock had stepped before that
-update clock_watch set seen_at = :seen_at,
-    stepped_at = case when :stepped then :seen_at else min(stepped_at, :seen_at) end
-where one = 1;
-
 -- shift_back: what begins after now was written before the clock was put back: it begins now, and ends as much later
 update workers set lease_until = :now + lease_until - heard_at, heard_at = :now, held_since = min(held_since, :now)
 where heard_at > :now;
