@@ -129,6 +129,10 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached, or asks to retry."""
 
 
+class StreamUnavailable(StoreUnavailable):
+    """The broker of a stream queue cannot be reached, or asks to retry."""
+
+
 class ServerUnavailable(StoreUnavailable):
     """The server cannot be reached, or asks to retry."""
 

@@ -1,0 +1,81 @@
+"""What duetime needs of a broker. One adapter per file; one contract suite checks them all
+(`tests/contract/test_streams.py`).
+
+A stream is a named queue of messages at a broker. A message is held by the consumer that fetched it until it is done.
+If the consumer is gone or silent for a lease, another consumer gets the message again, marked as redelivered.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+
+class Delivery(NamedTuple):
+    """A message that this consumer holds."""
+
+    stream: str
+    body: bytes
+    redelivered: bool
+    """Whether a consumer may have held it before. When the broker cannot tell, it is true."""
+    ref: Any
+    """The adapter's own handle."""
+
+
+class Depth(NamedTuple):
+    """What is in a stream: messages that are not done, held ones included."""
+
+    messages: int
+    oldest: datetime | None
+    """When the oldest of them was published, or earlier; None when there is none, or the broker cannot tell."""
+
+
+class Consumer(Protocol):
+    """Used by one task at a time, except for `extend`, which may run at the same time as `fetch`."""
+
+    async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
+        """Up to so many messages of each stream. Without any, waits up to `wait` seconds for the first.
+
+        What another consumer held, and has not extended for a lease, comes back marked as redelivered. A fetch that is
+        cancelled loses no message: what it had received is returned by the next one, or redelivered.
+        Raises `StreamUnavailable`.
+        """
+
+    async def extend(self, deliveries: Sequence[Delivery]) -> None:
+        """Hold these messages for another lease. Raises `StreamUnavailable`."""
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        """These messages need no further delivery, and the broker may forget them. In any order; repeating it does no
+        harm. Call it only after the store has committed what they say. Raises `StreamUnavailable`."""
+
+    async def close(self) -> None:
+        """Stop consuming. Messages that are not done are redelivered, at once if the broker can do that."""
+
+
+class Broker(Protocol):
+    """A connection to one broker, for one event loop."""
+
+    shared: bool
+    """Whether one stream serves all tenants of a queue, because the broker cannot hold many streams."""
+    largest: int
+    """The maximum size of a message, in bytes."""
+
+    async def open(self) -> None:
+        """Connect. Raises `StreamUnavailable`."""
+
+    async def close(self) -> None: ...
+
+    async def check(self, streams: Sequence[str]) -> list[str]:
+        """Check the broker's configuration for these streams, and create what is missing. Returns sentences that say
+        what the operator must know, such as how durable a message is. Raises `InvalidInput`, with the remedy, when the
+        configuration would lose messages, and `StreamUnavailable`."""
+
+    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+        """Add messages to a stream, in order. Returns when the broker has acknowledged all of them as it is configured
+        to. When it raises `StreamUnavailable`, any of them may have been added."""
+
+    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+        """The depth of each of these streams that exists. Raises `StreamUnavailable`."""
+
+    async def consumer(self, streams: Sequence[str], name: str, lease: float) -> Consumer:
+        """Consume these streams under this name, which no other live consumer has. `lease` is how many seconds a message
+        is held without `extend`."""
