@@ -21,6 +21,7 @@
     ├── LeaseLost               another worker may hold the run by now, or the worker's lease has expired
     ├── StoreError              the database returned an error
     │   ├── StoreUnavailable    it cannot be reached or asks to retry: back off and retry
+    │   │   ├── StreamUnavailable   the same for a broker
     │   │   └── ServerUnavailable   the same for a duetime server
     │   │       └── RateLimited     the caller has used up a limit; nothing was changed
     │   ├── StoreRejected       it refuses these rows: a retry cannot help

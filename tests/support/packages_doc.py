@@ -18,6 +18,7 @@ HOLDS = {
     "engine": "loops and rules of a node",
     "worker": "slots, executors, lease",
     "targets": "HTTP, gRPC, shell, mail",
+    "streams": "messages, and an adapter per broker",
     "store": "protocol, rules, shared, postgres, sqlite",
     "wire": "JSON types of the API",
     "spec": "job options, declared once",

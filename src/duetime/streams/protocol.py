@@ -77,5 +77,5 @@ class Broker(Protocol):
         """The depth of each of these streams that exists. Raises `StreamUnavailable`."""
 
     async def consumer(self, streams: Sequence[str], name: str, lease: float) -> Consumer:
-        """Consume these streams under this name, which no other live consumer has. `lease` is how many seconds a message
-        is held without `extend`."""
+        """Consume these streams under this name, which no other live consumer has. `lease` is how many seconds a
+        message is held without `extend`."""

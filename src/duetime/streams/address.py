@@ -1,0 +1,87 @@
+"""The address of a broker, as an operator writes it, and the adapter that it names.
+
+An adapter and its client library are imported on first use: each library is an extra of duetime.
+"""
+
+import re
+from importlib import import_module
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from duetime.errors import InvalidInput
+from duetime.setting_kinds import without_password
+from duetime.streams.protocol import Broker
+
+_PREFIX = re.compile(r"[A-Za-z0-9]{1,16}")
+_LONGEST = 2000
+
+
+class _Kind(NamedTuple):
+    module: str
+    adapter: str
+    extra: str
+    example: str
+
+
+_REDIS = _Kind("redis", "RedisBroker", "redis", "redis://host:6379/0")
+_RABBITMQ = _Kind("rabbitmq", "RabbitBroker", "rabbitmq", "amqp://user:password@host/vhost")
+_KINDS = {
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "unix": _REDIS,
+    "kafka": _Kind("kafka", "KafkaBroker", "kafka", "kafka://host1:9092,host2:9092"),
+    "sqs": _Kind("sqs", "SqsBroker", "sqs", "sqs://region"),
+    "amqp": _RABBITMQ,
+    "amqps": _RABBITMQ,
+}
+
+
+def broker_at(address: str, *, replicas: int | None = None) -> Broker:
+    """The broker at this address, not yet open. Raises `InvalidInput`."""
+    kind = _kind_of(address)
+    prefix_of(address)
+    if replicas is not None and kind is not _REDIS:
+        raise InvalidInput(
+            "is a setting of Redis streams", field="replicas", remedy="set the replication at the broker itself"
+        )
+    try:
+        module = import_module(f"duetime.streams.{kind.module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("duetime"):
+            raise
+        raise InvalidInput(
+            f"needs {error.name}, which is not installed", field="stream", remedy=f"pip install 'duetime[{kind.extra}]'"
+        ) from None
+    broker: Broker = getattr(module, kind.adapter)(address, **({} if replicas is None else {"replicas": replicas}))
+    return broker
+
+
+def shown_address(address: str) -> str:
+    """The address without its password."""
+    return without_password(address)
+
+
+def prefix_of(address: str) -> str:
+    """How the names of all streams at this address begin: `?prefix=…`, so that installations can share a broker."""
+    given = options_of(address).get("prefix", "duetime")
+    if not _PREFIX.fullmatch(given):
+        raise InvalidInput(f"prefix {given[:40]!r} is not valid", field="stream", remedy="1 to 16 letters and digits")
+    return given
+
+
+def options_of(address: str) -> dict[str, str]:
+    """The options after the question mark."""
+    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+
+
+def _kind_of(address: str) -> _Kind:
+    if len(address) > _LONGEST or not address.isprintable():
+        raise InvalidInput("is not an address", field="stream", remedy=f"at most {_LONGEST} printable characters")
+    scheme, separator, _ = address.partition("://")
+    kind = _KINDS.get(scheme.lower()) if separator else None
+    if kind is None:
+        examples = ", ".join(kind.example for kind in dict.fromkeys(_KINDS.values()))
+        raise InvalidInput(
+            f"{without_password(address)[:60]!r} names no known broker", field="stream", remedy=f"such as {examples}"
+        )
+    return kind

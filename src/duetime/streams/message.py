@@ -1,0 +1,153 @@
+"""The bodies of messages in a stream: a carried run, or the announcement of a stored run.
+
+    body        a mark and the version (one byte each), then a MessagePack array whose first item is the kind
+    sealed      the whole body, if this process has encryption keys, bound to the name of its stream
+
+With keys, an unsealed message is refused: a party that can write to the broker cannot create runs. Without keys, only
+the broker's access rules protect the stream. Queue and tier of a run are those of its stream.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from duetime.crypto.sealer import Sealer, is_sealed
+from duetime.errors import KeyUnknown, SealBroken
+from duetime.model.carried import CarriedRun
+from duetime.model.lane import LaneKey
+from duetime.store.protocol.ready import Announcement
+from duetime.streams.names import StreamName
+
+VERSION = 1
+_MARK = b"\xc1"
+"""The byte that MessagePack never uses. Without it, any stray message would look like a newer version."""
+_HEAD = _MARK + bytes([VERSION])
+_LANES_REMEMBERED = 10_000
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Task = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+
+
+class Unreadable(NamedTuple):
+    """A message that this process cannot read, but another one may: a newer version, or an unknown key. The process
+    stops consuming the stream."""
+
+    reason: str
+
+
+class Refused(NamedTuple):
+    """A message that is not duetime's: undecodable, forged, or moved from another stream."""
+
+    reason: str
+
+
+class _Carried(msgspec.Struct, array_like=True, tag=0, frozen=True, gc=False):
+    run_id: UUID
+    job_id: UUID
+    tenant_id: _Int64
+    task: _Task
+    due: _Int64
+    args: bytes
+    options: bytes | None
+    timeout_ms: _Int64 | None
+
+
+class _Announced(msgspec.Struct, array_like=True, tag=1, frozen=True, gc=False):
+    run_id: UUID
+    lane_id: _Int64
+
+
+_encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
+_decoder = msgspec.msgpack.Decoder(_Carried | _Announced)
+
+
+Unpacked = CarriedRun | Announcement | Unreadable | Refused
+
+
+class MessageCodec:
+    """Packs and unpacks the messages of any stream."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+        self._lanes: dict[tuple[str, int, str], LaneKey] = {}
+
+    async def pack(self, stream: StreamName, messages: Sequence[CarriedRun | Announcement]) -> list[bytes]:
+        """The bodies of these messages. Raises `NoEncryptionKey` when the key provider has no key to seal with."""
+        bodies = [_HEAD + _encoder.encode(_packed(message)) for message in messages]
+        if not self._sealer.has_key:
+            return bodies
+        await self._sealer.ready()
+        place = _place(stream)
+        return [self._sealer.seal(body, belongs_to=place) for body in bodies]
+
+    async def unpack(self, stream: StreamName, bodies: Sequence[bytes]) -> list[Unpacked]:
+        """What each of these bodies says."""
+        if not self._sealer.has_key:
+            return [self._unpack(stream, body) for body in bodies]
+        await self._sealer.learn(bodies)
+        place = _place(stream)
+        return [self._open(stream, body, place) for body in bodies]
+
+    def _open(self, stream: StreamName, sealed: bytes, place: str) -> Unpacked:
+        try:
+            body = self._sealer.open(sealed, belongs_to=place)
+        except KeyUnknown as error:
+            return Unreadable(str(error))
+        except SealBroken:
+            return Refused("the message is not encrypted, was modified, or was moved from another stream")
+        return self._unpack(stream, body)
+
+    def _unpack(self, stream: StreamName, body: bytes) -> Unpacked:
+        if body[:2] != _HEAD:
+            return _without_head(body)
+        try:
+            message = _decoder.decode(memoryview(body)[2:])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return Refused(f"the message cannot be decoded: {error}")
+        if isinstance(message, _Announced):
+            return Announcement(message.run_id, message.lane_id)
+        if message.tenant_id != stream.tenant_id and stream.tenant_id is not None:
+            return Refused("the message names another tenant than its stream")
+        lane = self._lane(stream, message.tenant_id, message.task)
+        return CarriedRun(
+            message.run_id, message.job_id, lane, message.due, message.args, message.options, message.timeout_ms
+        )
+
+    def _lane(self, stream: StreamName, tenant_id: int, task: str) -> LaneKey:
+        """One object per lane, however many of its runs are in memory."""
+        key = stream.text, tenant_id, task
+        lane = self._lanes.get(key)
+        if lane is None:
+            if len(self._lanes) >= _LANES_REMEMBERED:
+                self._lanes.clear()
+            lane = self._lanes[key] = LaneKey(tenant_id, stream.queue, stream.tier, task)
+        return lane
+
+
+def _without_head(body: bytes) -> Unreadable | Refused:
+    if is_sealed(body):
+        return Unreadable("the message is encrypted, and this process has no encryption keys")
+    if body[:1] == _MARK and len(body) > 1 and body[1] > VERSION:
+        return Unreadable(f"the message has version {body[1]}, and this release reads up to {VERSION}")
+    return Refused("the message was not written by duetime")
+
+
+def _packed(message: CarriedRun | Announcement) -> _Carried | _Announced:
+    if isinstance(message, Announcement):
+        return _Announced(message.run_id, message.lane_id)
+    return _Carried(
+        message.run_id,
+        message.job_id,
+        message.lane.tenant_id,
+        message.lane.task,
+        message.due,
+        message.args,
+        message.options,
+        message.timeout_ms,
+    )
+
+
+def _place(stream: StreamName) -> str:
+    return f"stream {stream.text}"
