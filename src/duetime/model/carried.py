@@ -70,3 +70,5 @@ class StreamQueue(msgspec.Struct, frozen=True):
     """Whether runs are published to it."""
     age: float
     """Seconds since it became, or ceased to be, current."""
+    paused: bool = False
+    """Whether the queue is paused or its tenant is suspended: nothing is fetched from it."""
