@@ -30,7 +30,7 @@ class Depth(NamedTuple):
 
 
 class Consumer(Protocol):
-    """Used by one task at a time, except for `extend`, which may run at the same time as `fetch`."""
+    """Used on one event loop. While one task waits in `fetch`, others may call `extend` and `done`."""
 
     async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
         """Up to so many messages of each stream. Without any, waits up to `wait` seconds for the first.
