@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
@@ -322,10 +323,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sqlite_file(self) -> Path | None:
         """The embedded database's file, or None on PostgreSQL."""
-        if self.database_url is None:
-            return self.data_dir / "duetime.db"
-        _, is_sqlite, path = self.database_url.partition("sqlite:///")
-        return Path(path) if is_sqlite else None
+        return _sqlite_file(self.database_url, self.data_dir)
 
     @property
     def sealing_keys(self) -> list[tuple[str, bytes]]:
@@ -359,6 +357,15 @@ class _Given(NamedTuple):
 
     source: str
     value: object
+
+
+@lru_cache
+def _sqlite_file(database_url: str | None, data_dir: Path) -> Path | None:
+    """Remembered, because every submission to an embedded file asks for it."""
+    if database_url is None:
+        return data_dir / "duetime.db"
+    _, is_sqlite, path = database_url.partition("sqlite:///")
+    return Path(path) if is_sqlite else None
 
 
 def _kinds() -> dict[str, kinds.Kind]:
