@@ -37,10 +37,14 @@ TOGETHER = (
 )
 """What runs in one test process. By path: groups that are named by marks are lost in silence where the test runner and
 its distributor do not fit each other."""
+BY_BROKER = "tests/contract/test_streams.py"
+"""The tests of one broker share a server, which some of them stop."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(BY_BROKER):
+            return nodeid.rpartition("[")[2].rstrip("]").partition("-")[0]
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
 
 

@@ -28,7 +28,6 @@ _RABBITMQ = _Kind("rabbitmq", "RabbitBroker", "rabbitmq", "amqp://user:password@
 _KINDS = {
     "redis": _REDIS,
     "rediss": _REDIS,
-    "unix": _REDIS,
     "kafka": _Kind("kafka", "KafkaBroker", "kafka", "kafka://host1:9092,host2:9092"),
     "sqs": _Kind("sqs", "SqsBroker", "sqs", "sqs://region"),
     "amqp": _RABBITMQ,

@@ -1,0 +1,378 @@
+"""Redis, or Valkey: a stream is a Redis stream with one consumer group.
+
+    held          in the consumer's list of pending entries; `extend` resets their idle time
+    redelivered   what has been idle for a lease is claimed by another consumer
+    done          acknowledged and deleted in one step, so the length of a stream is what is not done
+
+The group starts at id 0 and streams are never trimmed, so no message is skipped. A consumer is deleted only while it
+holds nothing, and one script checks and deletes: otherwise its messages would never be delivered again.
+
+A message is one entry with one field. Batches go through scripts: one command and one answer for hundreds of messages
+cost the client a tenth of what a pipeline costs (docs/decisions/0024-broker-clients.md).
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from duetime.clock import monotonic
+from duetime.errors import InvalidInput, StreamUnavailable, reason_of
+from duetime.streams.address import options_of
+from duetime.streams.protocol import Delivery, Depth
+from duetime.streams.redis_checks import warnings_of
+from duetime.streams.sizes import batches, check_sizes
+
+_GROUP = "duetime"
+_OPTIONS = frozenset({"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"})
+_TIMEOUT = 5.0
+"""Seconds to connect, or to wait for an answer."""
+_BLOCK = 1.0
+"""The maximum seconds of one blocking read, well below the timeout."""
+_PUBLISHING = 32
+"""How many calls of `publish` use a connection at the same time."""
+_MOST, _MOST_BYTES = 500, 4 * 1024**2
+"""Messages and bytes in one command: Redis does nothing else meanwhile, about a millisecond."""
+_STREAMS = 200
+"""Streams in one script."""
+_SWEEPS = 8
+"""How many times a lease a consumer looks for messages that others have lost."""
+_FORGOTTEN = 20
+"""Leases after which a silent consumer that holds nothing is deleted."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_ADD = "for i = 1, #ARGV do redis.call('XADD', KEYS[1], '*', 'm', ARGV[i]) end"
+_DONE = """
+redis.call('XACK', KEYS[1], 'duetime', unpack(ARGV))
+redis.call('XDEL', KEYS[1], unpack(ARGV))
+"""
+_DEPTHS = """
+local found = {}
+for i, key in ipairs(KEYS) do
+    local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+    found[i] = {redis.call('EXISTS', key), redis.call('XLEN', key), first and first[1] or ''}
+end
+return found
+"""
+_RELEASE = """
+local name, idle, after = ARGV[1], ARGV[2], ARGV[3]
+local held = redis.call('XPENDING', KEYS[1], 'duetime', after, '+', 500, name)
+for _, entry in ipairs(held) do
+    redis.call('XCLAIM', KEYS[1], 'duetime', name, 0, entry[1], 'IDLE', idle, 'JUSTID')
+end
+if #held > 0 then return held[#held][1] end
+if after == '-' then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], 'duetime', name) end
+"""
+_FORGET = """
+for _, key in ipairs(KEYS) do
+    -- without the group, the answer is an error, and has no first item
+    for _, consumer in ipairs(redis.pcall('XINFO', 'CONSUMERS', key, 'duetime')) do
+        local name, pending, idle = consumer[2], consumer[4], consumer[6]
+        if pending == 0 and idle > tonumber(ARGV[1]) then
+            redis.call('XGROUP', 'DELCONSUMER', key, 'duetime', name)
+        end
+    end
+end
+"""
+
+
+class RedisBroker:
+    shared = False
+    largest = 1024**2
+
+    def __init__(self, address: str, *, replicas: int | None = None) -> None:
+        pool = ConnectionPool.from_url(
+            _checked(address),
+            protocol=2,
+            socket_timeout=_TIMEOUT,
+            socket_connect_timeout=_TIMEOUT,
+            # A repeated command could add a message twice: the caller decides whether to repeat it.
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._redis: Redis = Redis(connection_pool=pool)
+        for command in "XREADGROUP", "XAUTOCLAIM", "XCLAIM":
+            self._redis.set_response_callback(command, _unchanged)
+        self._replicas = replicas
+        self._publishing = asyncio.Semaphore(_PUBLISHING)
+
+    async def open(self) -> None:
+        with _reaching():
+            await _ask(self._redis, "PING")
+
+    async def close(self) -> None:
+        await self._redis.aclose(close_connection_pool=True)
+
+    async def check(self, streams: Sequence[str]) -> list[str]:
+        with _reaching():
+            info = await self._redis.info()
+            try:
+                config = await self._redis.config_get("appendfsync")
+            except ResponseError:
+                config = {}  # managed services refuse CONFIG
+        warnings = warnings_of(info, config.get("appendfsync"), self._replicas)
+        with _reaching():
+            await create_groups(self._redis, streams)
+        return warnings
+
+    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+        check_sizes(bodies, self.largest)
+        async with self._publishing:
+            with _reaching():
+                for batch in batches(bodies, _MOST, _MOST_BYTES):
+                    await self._add(stream, batch)
+
+    async def _add(self, stream: str, bodies: Sequence[bytes]) -> None:
+        command = ("XADD", stream, "*", "m", *bodies) if len(bodies) == 1 else ("EVAL", _ADD, 1, stream, *bodies)
+        if self._replicas is None:
+            await _ask(self._redis, *command)
+            return
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.execute_command(*command)
+            pipeline.execute_command("WAIT", self._replicas, int(_TIMEOUT * 500))
+            *_, reached = await pipeline.execute()
+        if reached < self._replicas:
+            raise StreamUnavailable(f"Redis: {reached} of {self._replicas} replicas have the message")
+
+    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+        found = {}
+        with _reaching():
+            for start in range(0, len(streams), _STREAMS):
+                part = streams[start : start + _STREAMS]
+                answer = await _ask(self._redis, "EVAL", _DEPTHS, len(part), *part)
+                for stream, (exists, messages, first) in zip(part, answer, strict=True):
+                    if exists:
+                        found[stream] = Depth(messages, _time_of(first) if first else None)
+        return found
+
+    async def consumer(self, streams: Sequence[str], name: str, lease: float) -> "RedisConsumer":
+        # A missing group is created by the first fetch: a full Redis creates none, but can still be emptied.
+        with _reaching():
+            for start in range(0, len(streams), _STREAMS):
+                part = streams[start : start + _STREAMS]
+                silent = int(lease * 1000 * _FORGOTTEN)
+                await _ask(self._redis, "EVAL", _FORGET, len(part), *part, silent)
+        return RedisConsumer(self._redis, name, lease)
+
+
+class RedisConsumer:
+    def __init__(self, redis: Redis, name: str, lease: float) -> None:
+        self._redis = redis
+        self._name = name
+        self._lease = lease
+        self._lease_ms = int(lease * 1000)
+        self._sweeps: dict[str, tuple[float, bytes]] = {}
+        """When to look for lost messages of a stream again, and from which id on."""
+        self._reading: asyncio.Task[list[Delivery]] | None = None
+        """The read of a fetch that was cancelled: Redis may have answered already, so it is not cancelled."""
+        self._kept: list[Delivery] = []
+        self._kept_until = 0.0
+
+    async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
+        takes = [take for take in takes if take[1] > 0]
+        until = monotonic() + wait
+        if self._reading is not None:
+            self._kept += await self._read_through(self._reading)
+            self._kept_until = monotonic() + self._lease / 2
+        found = self._from_kept(takes)
+        if found or not takes:
+            return found
+        self._reading = asyncio.create_task(self._read(takes, until))
+        return await self._read_through(self._reading)
+
+    async def extend(self, deliveries: Sequence[Delivery]) -> None:
+        with _reaching():
+            for stream, ids in _by_stream(deliveries):
+                try:
+                    await _ask(self._redis, "XCLAIM", stream, _GROUP, self._name, 0, *ids, "JUSTID")
+                except ResponseError as error:
+                    if not _lacks_group(error):  # Redis has lost its data: no other consumer can get the messages
+                        raise
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        with _reaching():
+            for stream, ids in _by_stream(deliveries):
+                await _ask(self._redis, "EVAL", _DONE, 1, stream, *ids)
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+            self._reading = None
+        with suppress(RedisError, OSError):  # what is held comes back after a lease
+            for stream in self._sweeps:
+                after: bytes | str | None = "-"
+                while after is not None:
+                    release = (self._name, self._lease_ms + 1, after)
+                    last = await _ask(self._redis, "EVAL", _RELEASE, 1, stream, *release)
+                    after = b"(" + last if last is not None else None
+
+    async def _read_through(self, reading: asyncio.Task[list[Delivery]]) -> list[Delivery]:
+        """What this read finds. When this is cancelled, the read stays for the next fetch."""
+        try:
+            found = await asyncio.shield(reading)
+        except Exception:
+            self._reading = None
+            raise
+        self._reading = None
+        return found
+
+    def _from_kept(self, takes: Sequence[tuple[str, int]]) -> list[Delivery]:
+        if not self._kept:
+            return []
+        if monotonic() > self._kept_until:  # others may hold these by now
+            self._kept = []
+            return []
+        wanted = dict(takes)
+        found, kept = [], []
+        for delivery in self._kept:
+            if wanted.get(delivery.stream, 0) > 0:
+                wanted[delivery.stream] -= 1
+                found.append(delivery)
+            else:
+                kept.append(delivery)
+        self._kept = kept
+        return found
+
+    async def _read(self, takes: Sequence[tuple[str, int]], until: float) -> list[Delivery]:
+        with _reaching():
+            while True:
+                found = await self._lost(takes)
+                if found:
+                    return found
+                next_sweep = min(self._sweeps[stream][0] for stream, _ in takes)
+                found = await self._new(takes, min(until, next_sweep) - monotonic())
+                if found or monotonic() >= until:
+                    return found
+
+    async def _lost(self, takes: Sequence[tuple[str, int]]) -> list[Delivery]:
+        """Claim what other consumers have not extended for a lease."""
+        now = monotonic()
+        due = [(stream, count) for stream, count in takes if self._sweeps.get(stream, (0.0,))[0] <= now]
+        if not due:
+            return []
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for stream, count in due:
+                _, start = self._sweeps.get(stream, (now, b"0-0"))
+                pipeline.execute_command(
+                    "XAUTOCLAIM", stream, _GROUP, self._name, self._lease_ms, start, "COUNT", count
+                )
+            answers = await pipeline.execute(raise_on_error=False)
+        found = []
+        for (stream, _), answer in zip(due, answers, strict=True):
+            if isinstance(answer, ResponseError) and _lacks_group(answer):
+                self._sweeps[stream] = now + self._lease / _SWEEPS, b"0-0"
+            elif isinstance(answer, Exception):
+                raise answer
+            else:
+                # An answer covers a part of the pending entries, and says where the next part starts.
+                start, entries = answer[0], answer[1]
+                self._sweeps[stream] = now + (self._lease / _SWEEPS if start == b"0-0" else 0.01), start
+                # Before Redis 7, an entry that was deleted is None.
+                found += [Delivery(stream, entry[1][1], True, entry[0]) for entry in entries if entry is not None]
+        return found
+
+    async def _new(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
+        """One read over all streams, whose count suits the smallest take. Then more of the streams that have more."""
+        least = min(count for _, count in takes)
+        wanted, streams = dict(takes), [stream for stream, _ in takes]
+        block = ("BLOCK", max(1, int(min(wait, _BLOCK) * 1000))) if wait > 0 else ()
+        read = ("XREADGROUP", "GROUP", _GROUP, self._name, "COUNT")
+        try:
+            answer = await _ask(self._redis, *read, least, *block, "STREAMS", *streams, *[">"] * len(streams))
+        except ResponseError as error:
+            if not _lacks_group(error):
+                raise
+            # Redis has lost its data, or a stream is new to this consumer.
+            await create_groups(self._redis, streams)
+            return []
+        found = _deliveries(answer)
+        more = {key.decode(): len(entries) for key, entries in answer or () if len(entries) == least}
+        more = {stream: wanted[stream] - count for stream, count in more.items() if wanted[stream] > count}
+        if more:
+            with suppress(RedisError, OSError):  # what was found is in hand
+                async with self._redis.pipeline(transaction=False) as pipeline:
+                    for stream, count in more.items():
+                        pipeline.execute_command(*read, count, "STREAMS", stream, ">")
+                    for answer in await pipeline.execute():
+                        found += _deliveries(answer)
+        return found
+
+
+async def create_groups(redis: Redis, streams: Sequence[str]) -> None:
+    """See to it that these streams exist, each with its group, which starts at the first message."""
+    async with redis.pipeline(transaction=False) as pipeline:
+        for stream in streams:
+            pipeline.execute_command("XGROUP", "CREATE", stream, _GROUP, "0", "MKSTREAM")
+        for answer in await pipeline.execute(raise_on_error=False):
+            if isinstance(answer, Exception) and not str(answer).startswith("BUSYGROUP"):
+                raise answer
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise StreamUnavailable(f"Redis: {reason_of(error)}") from error
+
+
+def _deliveries(answer: Any) -> list[Delivery]:
+    """The messages in an answer to XREADGROUP, which is None when there are none."""
+    found: list[Delivery] = []
+    for key, entries in answer or ():
+        stream = key.decode()
+        found += [Delivery(stream, fields[1], False, entry_id) for entry_id, fields in entries]
+    return found
+
+
+def _by_stream(deliveries: Sequence[Delivery]) -> Iterator[tuple[str, list[bytes]]]:
+    """The ids of these messages by stream, so many at a time that a script can unpack them."""
+    ids = defaultdict(list)
+    for stream, _, _, ref in deliveries:
+        ids[stream].append(ref)
+    for stream, refs in ids.items():
+        for start in range(0, len(refs), _MOST):
+            yield stream, refs[start : start + _MOST]
+
+
+def _checked(address: str) -> str:
+    """The address as the client takes it."""
+    options = options_of(address)
+    options.pop("prefix", None)
+    unknown = options.keys() - _OPTIONS
+    if unknown:
+        known = ", ".join(["prefix", *sorted(_OPTIONS)])
+        raise InvalidInput(f"the option {min(unknown)[:40]!r} is unknown", field="stream", remedy=known)
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+        if not parts.hostname or not (parts.path.strip("/") or "0").isdigit() or parts.fragment:
+            raise ValueError
+    except ValueError:
+        raise InvalidInput("is malformed", field="stream", remedy="redis://user:password@host:6379/0") from None
+    return urlunsplit(parts._replace(query=urlencode(options)))
+
+
+def _lacks_group(error: ResponseError) -> bool:
+    return str(error).startswith(("NOGROUP", "UNBLOCKED"))
+
+
+def _time_of(entry_id: bytes) -> datetime:
+    return _EPOCH + timedelta(milliseconds=int(entry_id.partition(b"-")[0]))
+
+
+async def _ask(redis: Redis, *command: Any) -> Any:
+    return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+
+def _unchanged(response: Any, **kwargs: Any) -> Any:
+    """redis-py would turn every entry into a dictionary."""
+    return response
