@@ -51,7 +51,7 @@ def signature(owner: type, name: str) -> list[tuple[str, Any]]:
 
 
 def test_there_are_wrappers_to_check() -> None:
-    assert len(wrappers()) == 25
+    assert len(wrappers()) == 27
 
 
 @pytest.mark.parametrize(("wrapper", "role"), wrappers(), ids=lambda kind: kind.__name__)

@@ -17,6 +17,7 @@ import pytest
 ANNOUNCED = {
     "insert_ready": "submitted, due now",
     "insert_once": "submitted, due soon",
+    "land": "it was in a stream",
     "insert_dependents": "submitted in a graph or after other jobs, with nothing to wait for",
     "make_runs": "fired, triggered or backfilled",
     "make_followers": "a job ended that another one runs after",

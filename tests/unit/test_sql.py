@@ -43,6 +43,7 @@ ONLY_POSTGRES = {
     "pages_of_runs": "SQLite walks over runs by their ids",
     "hold_strays": "a file has one writer, so nobody else holds a row",
     "refund_fires": "a file has one writer: a rate is charged for what was fired",
+    "find_homes": "a file has one process: it wakes a lane without asking",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
@@ -86,6 +87,10 @@ ONLY_SQLITE = {
     "any_followed": "a trigger in PostgreSQL, where it costs less than here",
     "note_ends": "the same",
     "edges_in_turn": "part of `sweep_edges` in PostgreSQL",
+    "spend": "a function in PostgreSQL, part of `end_carried` and `land`",
+    "landed_before": "part of `land` in PostgreSQL",
+    "first_spent": "PostgreSQL drops whole days",
+    "prune_spent": "the same",
     "token_bucket": "part of `take_tokens` in PostgreSQL",
 }
 

@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable, reason_of
+from duetime.errors import (
+    DuetimeError,
+    LeaseLost,
+    SchemaMismatch,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+    reason_of,
+)
 from duetime.store.postgres.plain_connection import PlainConnection
 from duetime.store.postgres.pool import Connection as Connection
 from duetime.store.postgres.pool import LifoPool, end, is_gone
@@ -35,6 +43,7 @@ DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
 """The SQLSTATE of `schema.sql` when the role for tenants is missing and cannot be created."""
+_LEASE_OVER = "DT408"
 _LANE_GONE = "DT410"
 TOO_MANY_LANES = "DT429"
 OVER_QUOTA = "DT507"
@@ -224,6 +233,8 @@ class Database:
         except asyncpg.PostgresError as error:
             if error.sqlstate == _NO_ROLE:
                 raise StoreError(str(error.args[0]), remedy=error.hint) from error
+            if error.sqlstate == _LEASE_OVER:
+                raise LeaseLost(str(error.args[0])) from error
             if error.sqlstate == _LANE_GONE:
                 raise LaneGone(str(error.args[0]), remedy="ask again") from error
             if error.sqlstate == TOO_MANY_LANES:

@@ -12,7 +12,7 @@ for a second one, they would deadlock.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.errors import StoreRewound, StoreUnavailable
 from duetime.model.lane import NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
@@ -25,6 +25,13 @@ LANE_TRIES = 5
 """How often lanes are looked up again if they fall asleep before a run is stored."""
 
 
+class Home(NamedTuple):
+    """A lane that history may refer to, awake or not."""
+
+    id: int
+    nonce: int
+
+
 class LaneBook:
     def __init__(self, database: Database, most: int) -> None:
         self._database = database
@@ -33,6 +40,7 @@ class LaneBook:
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
         self._nonces: dict[int, int] = {}
+        self._homes: dict[LaneKey, Home] = {}
         self._lessons = 0
         self._learned: dict[int, int] = {}
         """The number of the read that saw each lane last."""
@@ -65,9 +73,9 @@ class LaneBook:
             lanes = await self._read_awake(connection)
         return LaneChanges(NO_TURN if newest is None else LaneTurn(*newest), lanes, [], whole=True)
 
-    async def ids(self, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
-        """The ids of lanes for new work. Lanes that are not awake are woken or created, within the tenants' limits. The
-        ids are valid as far as this process knows."""
+    async def ids(self, keys: Iterable[LaneKey], *, new_work: bool = True) -> dict[LaneKey, int]:
+        """The ids of lanes. Lanes that are not awake are woken or created, new work within the tenants' limits. The ids
+        are valid as far as this process knows."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
             missing = wanted - self._ids.keys()
@@ -76,8 +84,32 @@ class LaneBook:
             async with self._database.connection() as connection:
                 self._learn(await connection.fetch(SQL["find_lanes"], *_columns(missing)))
                 if missing := wanted - self._ids.keys():
-                    await self._wake(connection, missing, self._most)
+                    await self._wake(connection, missing, self._most if new_work else None)
         raise _too_fast()
+
+    async def homes(self, keys: Iterable[LaneKey], *, new_work: bool = False) -> dict[LaneKey, Home]:
+        """The lanes of carried runs, which never wait in them. They need not be awake; those that were not used for a
+        day are woken, so that they are not removed. The limit on lanes applies only to new work."""
+        wanted = set(keys)
+        for _ in range(LANE_TRIES):
+            missing = wanted - self._homes.keys()
+            if not missing:
+                return {key: self._homes[key] for key in wanted}
+            async with self._database.connection() as connection:
+                await self._find_homes(connection, missing)
+                if missing := wanted - self._homes.keys():
+                    await self._wake(connection, missing, self._most if new_work else None)
+        raise _too_fast()
+
+    def forget_homes(self, keys: Iterable[LaneKey]) -> None:
+        for key in keys:
+            self._homes.pop(key, None)
+
+    async def _find_homes(self, connection: Connection, keys: set[LaneKey]) -> None:
+        if len(self._homes) > _KNOWN_AT_MOST:
+            self._homes.clear()
+        for lane_id, nonce, *words in await connection.fetch(SQL["find_homes"], *_columns(keys)):
+            self._homes[LaneKey(*words)] = Home(lane_id, nonce)
 
     async def ids_within(
         self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False
@@ -137,6 +169,7 @@ class LaneBook:
         self._keys.clear()
         self._nonces.clear()
         self._learned.clear()
+        self._homes.clear()
 
     async def _drop_unusable(self, connection: Connection, lane_ids: Iterable[int]) -> bool:
         """Whether some of these lanes are not valid. Lanes that other callers have read since the question stay: they

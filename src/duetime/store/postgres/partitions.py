@@ -1,18 +1,24 @@
-"""The day partitions of history.
+"""The day partitions of history, by the time of the end, and of `spent`, by the time in the run's id.
 
 Partitions are attached at start and a week ahead, so that the next day's partition exists at midnight. ATTACH does not
 wait for readers; CREATE … PARTITION OF would. A partition is detached concurrently before it is dropped: a DROP that
 waits for one reader would block every completion. The statement's timeout bounds lock waits; the next round retries.
+
+A day of `spent` that was dropped is never attached again, whatever the clock shows: its runs would act once more.
+`meta` keeps the first day that was not dropped.
 """
 
 import logging
-import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import asyncpg
 
 from duetime.errors import reason_of
-from duetime.store.postgres.database import Connection, Database
+from duetime.ids import first_id_at
+from duetime.store.postgres.database import SQL, Connection, Database
+from duetime.store.rules.spent_days import SPENT_FROM
 
 log = logging.getLogger("duetime.store")
 
@@ -27,9 +33,32 @@ _RETRY_LATER = (
     asyncpg.ObjectNotInPrerequisiteStateError,
     asyncpg.UndefinedTableError,
 )
-_NAME = re.compile(r"history_\d{8}")
-_CREATE = "create table if not exists duetime.{name} (like duetime.history including all);"
-_ATTACH = "alter table duetime.history attach partition duetime.{name} for values from ('{start}') to ('{end}');"
+_CREATE = "create table if not exists duetime.{name} (like duetime.{table} including all);"
+_ATTACH = "alter table duetime.{table} attach partition duetime.{name} for values from ('{start}') to ('{end}');"
+
+
+class DayTable(NamedTuple):
+    """A table with one partition per UTC day."""
+
+    table: str
+    bound: Callable[[datetime], str]
+    """The first value of a day."""
+
+    def name(self, day: datetime) -> str:
+        return f"{self.table}_{day:%Y%m%d}"
+
+    def end_of(self, name: str) -> datetime:
+        """The end of a partition's day."""
+        day = name.removeprefix(f"{self.table}_")
+        return datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
+
+    @property
+    def pattern(self) -> str:
+        return f"^{self.table}_[0-9]{{8}}$"
+
+
+HISTORY = DayTable("history", datetime.isoformat)
+SPENT = DayTable("spent", lambda day: str(first_id_at(day)))
 
 
 async def keep_room_ahead(database: Database) -> int:
@@ -37,26 +66,39 @@ async def keep_room_ahead(database: Database) -> int:
     async with database.connection() as connection:
         today: datetime = await connection.fetchval("select date_trunc('day', duetime.clock(), 'UTC')")
         days = [today + timedelta(days=offset) for offset in range(-1, AHEAD + 1)]
-        return await _attach(connection, days) if await _missing(connection, days) else 0
+        attached = 0
+        for of in (HISTORY, SPENT):
+            if await _missing(connection, of, days):
+                attached += await _attach(connection, of, days)
+        return attached
 
 
 async def drop_older(database: Database, past: datetime, now: datetime) -> int:
-    """Detach and drop the partitions whose day ended before `past`; returns how many.
+    """Detach and drop the partitions of history whose day ended before `past`; returns how many.
 
     Yesterday's partition always stays: it is needed if the clock steps back over midnight. A partition that a
     transaction reads stays until a later round.
     """
-    dropped = 0
-    before = min(past, now - timedelta(days=1))
     async with database.connection() as connection:
-        dropped += await _finish_drops(connection, before)
-        for name in await _attached(connection):
-            if _NAME.fullmatch(name) is None or _end_of(name) >= before:
-                continue
-            detach = f"alter table duetime.history detach partition duetime.{name} concurrently"
-            if not await _try(connection, detach):
-                break
-            dropped += await _try(connection, f"drop table if exists duetime.{name}")
+        return await _drop(connection, HISTORY, min(past, now - timedelta(days=1)))
+
+
+async def drop_spent(database: Database, before: datetime) -> int:
+    """Detach and drop the partitions of `spent` whose day ended by `before`; returns how many."""
+    async with database.connection() as connection:
+        await connection.execute(SQL["forget_spent"], SPENT_FROM, before.date().isoformat())
+        return await _drop(connection, SPENT, before + timedelta(microseconds=1))
+
+
+async def _drop(connection: Connection, of: DayTable, before: datetime) -> int:
+    dropped = await _finish_drops(connection, of, before)
+    for name in await _attached(connection, of):
+        if of.end_of(name) >= before:
+            continue
+        detach = f"alter table duetime.{of.table} detach partition duetime.{name} concurrently"
+        if not await _try(connection, detach):
+            break
+        dropped += await _try(connection, f"drop table if exists duetime.{name}")
     return dropped
 
 
@@ -71,52 +113,57 @@ async def _try(connection: Connection, statement: str) -> bool:
     return True
 
 
-async def _attach(connection: Connection, days: list[datetime]) -> int:
+async def _attach(connection: Connection, of: DayTable, days: list[datetime]) -> int:
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))")
-        missing = await _missing(connection, days)
+        missing = await _missing(connection, of, days)
         for statement, timeout in ((_CREATE, None), (_ATTACH, _LOCK_TIMEOUT)):
             script = "".join(
-                statement.format(name=name, start=start.isoformat(), end=(start + timedelta(days=1)).isoformat())
+                statement.format(
+                    table=of.table, name=name, start=of.bound(start), end=of.bound(start + timedelta(days=1))
+                )
                 for name, start in missing.items()
             )
             await connection.execute(script or "select 1", timeout=timeout)
     return len(missing)
 
 
-async def _missing(connection: Connection, days: list[datetime]) -> dict[str, datetime]:
+async def _missing(connection: Connection, of: DayTable, days: list[datetime]) -> dict[str, datetime]:
     """The days without a partition, by the partition's name."""
-    present = set(await _attached(connection))
-    return {name: day for day in days if (name := f"history_{day:%Y%m%d}") not in present}
+    present = set(await _attached(connection, of))
+    missing = {name: day for day in days if (name := of.name(day)) not in present}
+    if missing and of is SPENT:
+        first = await connection.fetchval(SQL["spent_from"], SPENT_FROM)
+        missing = {name: day for name, day in missing.items() if first is None or day.date().isoformat() >= first}
+    return missing
 
 
-async def _finish_drops(connection: Connection, before: datetime) -> int:
+async def _finish_drops(connection: Connection, of: DayTable, before: datetime) -> int:
     """Finish interrupted drops of this process or of one that died; returns how many.
 
     A younger partition that is not attached was detached by an operator, and stays.
     """
     rows = await connection.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
-        " where i.inhparent = 'duetime.history'::regclass and i.inhdetachpending"
+        " where i.inhparent = $1::text::regclass and i.inhdetachpending",
+        f"duetime.{of.table}",
     )
     for row in rows:
-        await _try(connection, f"alter table duetime.history detach partition duetime.{row[0]} finalize")
+        await _try(connection, f"alter table duetime.{of.table} detach partition duetime.{row[0]} finalize")
     leftovers = await connection.fetch(
         "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-        " where n.nspname = 'duetime' and c.relkind = 'r' and c.relname ~ '^history_[0-9]{8}$' and not c.relispartition"
+        " where n.nspname = 'duetime' and c.relkind = 'r' and c.relname ~ $1 and not c.relispartition",
+        of.pattern,
     )
-    old = [row[0] for row in leftovers if _end_of(row[0]) < before]
+    old = [row[0] for row in leftovers if of.end_of(row[0]) < before]
     return sum([await _try(connection, f"drop table if exists duetime.{name}") for name in old])
 
 
-def _end_of(name: str) -> datetime:
-    """The end of a partition's day."""
-    return datetime.strptime(name.removeprefix("history_"), "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
-
-
-async def _attached(connection: Connection) -> list[str]:
+async def _attached(connection: Connection, of: DayTable) -> list[str]:
     rows = await connection.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
-        " where i.inhparent = 'duetime.history'::regclass and not i.inhdetachpending order by 1"
+        " where i.inhparent = $1::text::regclass and not i.inhdetachpending and c.relname ~ $2 order by 1",
+        f"duetime.{of.table}",
+        of.pattern,
     )
     return [row[0] for row in rows]

@@ -502,6 +502,12 @@ create index history_ends_of_jobs on duetime.history (tenant_id, end_state, job_
 create index history_ends_of_runs on duetime.history (tenant_id, end_state, run_id)
     where end_state is not null and end_state <> RunState.SUCCEEDED;
 
+-- Carried runs that have ended or landed (`functions/streams.sql`). One partition per UTC day of the milliseconds that the
+-- id begins with: a run has the same partition whenever it ends, so its id is unique although history is not.
+create table duetime.spent (
+    run_id uuid primary key
+) partition by range (run_id);
+
 -- Runs whose attempts are spent. They outlive history.
 create table duetime.dead_letters (
     run_id uuid primary key,
@@ -534,6 +540,20 @@ create table duetime.queues (
     paused_at timestamptz,
     primary key (tenant_id, name)
 );
+
+-- Queues whose plain runs go through a stream. A row for each generation: an earlier one is consumed until it is empty.
+create table duetime.stream_queues (
+    tenant_id integer not null,
+    queue text not null,
+    generation integer not null,
+    address text not null, -- encrypted above the store: it may contain a password
+    settings bytea not null, -- the others
+    current boolean not null, -- runs are published to it
+    retired boolean not null default false, -- it was found empty
+    changed_at timestamptz not null, -- when it became, or ceased to be, current
+    primary key (tenant_id, queue, generation)
+);
+create unique index stream_queues_current on duetime.stream_queues (tenant_id, queue) where current;
 
 -- Limits on what may run and start. A claim holds the row of a limit while it decides. Rows of keys are made by the
 -- first run that names them.
@@ -602,7 +622,9 @@ create view duetime.queue_names (tenant_id, name, seen_at) as
     select l.tenant_id, l.queue, case when not l.awake then l.changed_at end from duetime.lanes l
     where l.queue <> 'duetime.notifications' -- the service's own: no caller asked for it
     union all
-    select r.tenant_id, r.queue, null from duetime.lane_requests r;
+    select r.tenant_id, r.queue, null from duetime.lane_requests r
+    union all
+    select s.tenant_id, s.queue, null from duetime.stream_queues s;
 
 
 -- Dependencies --------------------------------------------------------------------------------------------------------
@@ -799,6 +821,8 @@ create trigger within_quotas after insert on duetime.alerts referencing new tabl
 create trigger within_quotas after insert on duetime.tasks referencing new table as added
     for each statement execute function duetime.keep_quotas('tasks');
 create trigger within_quotas before insert on duetime.queues for each row execute function duetime.keep_queues();
+create trigger within_quotas before insert on duetime.stream_queues for each row
+    execute function duetime.keep_stream_queues();
 create trigger within_quotas before insert on duetime.limits for each row when (new.kind = LimitKind.QUEUE)
     execute function duetime.keep_queues();
 

@@ -17,6 +17,7 @@ from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recent import RecentRole
 from duetime.store.postgres.role import Context
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.streams import StreamsRole
 from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.postgres.usage import UsageRole
@@ -135,6 +136,7 @@ class PostgresStore(Store):
             notifications=NotifyingRole(context),
             secrets=SecretRole(context),
             reencryption=ResealingRole(context),
+            streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, context.database.size)),
         )
 

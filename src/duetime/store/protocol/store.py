@@ -47,6 +47,7 @@ from duetime.store.protocol.service import (
     Surveys,
     Tenants,
 )
+from duetime.store.protocol.streams import Streams
 from duetime.store.rules.encrypted_columns import Reencryption
 from duetime.store.rules.limit_scopes import Rules
 
@@ -491,6 +492,7 @@ class Store:
     notifications: Notifications
     secrets: Secrets
     reencryption: Reencryption
+    streams: Streams
     survey: Surveys
     sealer: Sealer | None = field(default=None, kw_only=True)
     """What its content is encrypted with; None for a store that encrypts nothing."""

@@ -6,6 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.model.job import NewJob
 
 
 class Streams(Protocol):
@@ -15,25 +16,37 @@ class Streams(Protocol):
 
     async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
         """Send the plain runs of a queue through a stream; None: through the store again. A new address begins a new
-        generation."""
+        generation. Raises `Conflict` while too many earlier ones may hold messages."""
 
     async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
         """Forget a generation that is not current and was found empty for two leases."""
 
+    async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
+        """The runs of plain jobs, as messages carry them: with their arguments as the store would keep them. Their
+        lanes exist from then on, within the tenant's limits, as for jobs that are stored. It asks the database only
+        for lanes that this process has not used."""
+
     async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
-        """Move these runs to history as SUCCEEDED, with their labels, events and tallies. Returns the runs that were
-        refused, because they have ended or landed before. Each run id takes effect once, however often and wherever it
-        is delivered, also on another day."""
+        """Move these runs to history as SUCCEEDED, with their labels, payloads and events. Returns the runs that were
+        refused, because they have ended or landed before, or because the day in their id was forgotten. Each run id
+        takes effect once, however often and wherever it is delivered, also on another day."""
 
     async def land(
-        self, runs: Sequence[CarriedRun], how: Landed, worker_id: UUID | None = None, claim_no: int | None = None
+        self,
+        runs: Sequence[CarriedRun],
+        how: Landed,
+        worker_id: UUID | None = None,
+        claim_no: int | None = None,
+        started: Sequence[int] | None = None,
     ) -> frozenset[UUID]:
         """Store these runs, except for those that have ended or landed before; returns the stored ones.
 
-        With `Landed.RUNNING` they run under this worker's claim, which must be one of its next numbers. Raises
-        `LeaseLost` when the worker's lease is over: then nothing is stored.
+        With `Landed.RUNNING` they run under this worker's claim, which must be one of its next numbers, since `started`
+        (microseconds; None: since they were due). The same call again with the same number returns the runs that this
+        claim holds, so an answer that was lost can be asked for. Raises `LeaseLost` when the worker's lease is over, or
+        the number was used for other runs or released: then nothing is stored.
         """
 
     async def prune_spent(self, before: date) -> int:
-        """Forget which runs acted, for the ids of days before this one. An id of a forgotten day is refused by
-        `end_carried` and `land`. Returns how many days were forgotten."""
+        """Forget which runs acted, for the ids of days before this one that are two days past. An id of a forgotten day
+        is refused by `end_carried` and `land`. Returns how many days were forgotten."""

@@ -22,6 +22,7 @@ from duetime.store.wrappers.seal_owners import (
     secret_owner,
     shared_owner,
     signing_owner,
+    stream_owner,
 )
 
 META = "re-encryption"
@@ -30,6 +31,7 @@ FIND = {
     "secrets": "stale_secrets",
     "tenant_secrets": "stale_tenant_secrets",
     "signing_secrets": "stale_signing_secrets",
+    "stream_queues": "stale_stream_queues",
     "payloads": "stale_payloads",
     "jobs": "stale_jobs",
     "dead_letters": "stale_dead_letters",
@@ -41,6 +43,7 @@ PUT = {
     "secrets": "reseal_secrets",
     "tenant_secrets": "reseal_tenant_secrets",
     "signing_secrets": "reseal_signing_secrets",
+    "stream_queues": "reseal_stream_queues",
     "payloads": "reseal_payloads",
     "jobs": "reseal_jobs",
     "dead_letters": "reseal_dead_letters",
@@ -95,6 +98,12 @@ SEALED_TABLES = (
         (0, _NO_ID),
         ("value",),
         lambda _, key, tenant: signing_owner(tenant, key[1]),
+    ),
+    SealedTable(
+        "stream_queues",
+        (0, "", 0),
+        ("address",),
+        lambda _, key, tenant: stream_owner(tenant, key[1]),
     ),
     SealedTable(
         "payloads",

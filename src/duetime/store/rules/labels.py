@@ -15,12 +15,12 @@ def labels_of(job: NewJob) -> list[tuple[str, str]]:
     """The labels of a job: (kind, value)."""
     if job.options is None and job.key is None:
         return []
-    return _said(job.options) + ([(KEY, job.key)] if job.key else [])
+    return labels_in(job.options) + ([(KEY, job.key)] if job.key else [])
 
 
 def labels_after_edit(job_id: UUID, options: bytes | None) -> list[tuple[str, str, UUID]]:
     """The labels of an edited job, except for its key, which an edit does not change."""
-    return [(kind, value, job_id) for kind, value in _said(options)]
+    return [(kind, value, job_id) for kind, value in labels_in(options)]
 
 
 def label_rows(jobs: Iterable[NewJob]) -> list[tuple[str, str, UUID]]:
@@ -29,10 +29,11 @@ def label_rows(jobs: Iterable[NewJob]) -> list[tuple[str, str, UUID]]:
 
 def payload_of(job: NewJob) -> UUID | None:
     """The payload in the store that this job refers to. References to other places are not read."""
-    return _payload_in(job.options)
+    return payload_in(job.options)
 
 
-def _payload_in(options: bytes | None) -> UUID | None:
+def payload_in(options: bytes | None) -> UUID | None:
+    """The payload in the store that a job's options name."""
     ref = None if options is None else decode_options(options).payload_ref
     if ref is None or not ref.startswith("pay_"):
         return None
@@ -43,14 +44,14 @@ def _payload_in(options: bytes | None) -> UUID | None:
 
 
 def payload_after_edit(job_id: UUID, options: bytes | None) -> list[tuple[UUID, UUID]]:
-    payload_id = _payload_in(options)
+    payload_id = payload_in(options)
     return [] if payload_id is None else [(payload_id, job_id)]
 
 
 def payload_let_go(before: bytes | None, after: bytes | None) -> UUID | None:
     """The payload that a job referred to only before an edit."""
-    payload_id = _payload_in(before)
-    return None if payload_id == _payload_in(after) else payload_id
+    payload_id = payload_in(before)
+    return None if payload_id == payload_in(after) else payload_id
 
 
 def payload_rows(jobs: Iterable[NewJob]) -> list[tuple[UUID, UUID]]:
@@ -63,7 +64,8 @@ def wanted_labels(filter: JobFilter) -> list[tuple[str, str]]:
     return [(kind, value) for kind, value in given if value is not None]
 
 
-def _said(body: bytes | None) -> list[tuple[str, str]]:
+def labels_in(body: bytes | None) -> list[tuple[str, str]]:
+    """The labels that a job's options name: (kind, value)."""
     if body is None:
         return []
     options = decode_options(body)

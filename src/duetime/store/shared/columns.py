@@ -27,14 +27,16 @@ _NAMES = {
     Kind.PLAIN: """
         action actor address agent answer args attempt attempt_state body bytes checkpoint child claim_no count
         counted dead_letters depth detail end_state ends error failed failure fence fingerprint fires_per_second
-        flow followed hash held_back hint history home_lane jobs key key_name kind lane_id level limit_id live
-        logs losses lost made message met missed name need nodes number object options otherwise owed parent
-        place plan problem progress queue quotas rate result retried role rows rule running running_runs runs
-        said schedule seen size slots state status stored_jobs stretch submissions_per_second target task tenant
-        tenant_id text there tier timeout_ms token_hash tried trips unended unmet value version wanted weight
+        flow followed generation hash held_back hint history home_lane jobs key key_name kind lane_id level
+        limit_id live logs losses lost made message met missed name need nodes number object options otherwise owed
+        parent place plan problem progress queue quotas rate result retried role rows rule running running_runs runs
+        said schedule seen settings size slots state status stored_jobs stretch submissions_per_second target task
+        tenant tenant_id text there tier timeout_ms token_hash tried trips unended unmet value version wanted weight
         wrapped wrapped_by
     """,
-    Kind.FLAG: "among cancel_requested elsewhere encrypt_args exact known one_off open recurring unclaimed usable",
+    Kind.FLAG: """
+        among cancel_requested elsewhere encrypt_args exact held known one_off open recurring retired unclaimed usable
+    """,
     Kind.MOMENT: """
         at changed_at checked_at created_at died_at due_at end_finished_at end_started_at ended_at ends_at
         expires_at filled_at finished_at first_died_at first_started_at heard_at last_fire_at last_seen_at

@@ -159,11 +159,16 @@ def ended_run(attempts: Sequence[Fields], most: int) -> Run:
         error=last["error"],
         progress=None,
         message=None,
-        attempts=tuple(_attempt(item) for item in attempts[-most:] if item["started_at"] is not None),
+        attempts=tuple(_attempt(item) for item in attempts[-most:] if _was_tried(item)),
         has_earlier_attempts=len(attempts) > most,
         replays=decode_options(last["options"]).replays,
         first_started_at=last["first_started_at"] or last["started_at"],
     )
+
+
+def _was_tried(row: Fields) -> bool:
+    """Not a run that ended while it waited. The start of a carried run whose worker died is not known."""
+    return row["started_at"] is not None or row["attempt_state"] == AttemptState.LOST
 
 
 def _attempt(row: Fields) -> Attempt:

@@ -104,7 +104,7 @@ def claim_for(
     limited = Limited(connection, this["now"], rules)
     for lane_id, take in left.items():
         wanted = take if room is None else min(take, room - len(rows))
-        if wanted > 0 and _serves(connection, worker, lane_id):
+        if wanted > 0 and serves(connection, worker, lane_id):
             key = book.key(connection, lane_id)
             if key is None:
                 continue
@@ -134,7 +134,7 @@ def _release(connection: Connection, this: dict[str, Any]) -> int:
     return len(rows)
 
 
-def _serves(connection: Connection, worker: tuple[Any, ...], lane_id: int) -> bool:
+def serves(connection: Connection, worker: tuple[Any, ...], lane_id: int) -> bool:
     """Whether a worker that is bound to a tenant, and perhaps to queues, may take from a lane."""
     tenant_id, queues = worker
     if tenant_id is None:

@@ -436,6 +436,11 @@ create index history_ends_of_jobs on history (tenant_id, end_state, job_id, run_
 create index history_ends_of_runs on history (tenant_id, end_state, run_id)
     where end_state is not null and end_state <> RunState.SUCCEEDED;
 
+-- Carried runs that have ended or landed: an id acts once.
+create table spent (
+    run_id blob primary key
+) strict, without rowid;
+
 -- Runs whose attempts are spent. They outlive history.
 create table dead_letters (
     run_id blob primary key,
@@ -468,6 +473,20 @@ create table queues (
     paused_at integer,
     primary key (tenant_id, name)
 ) strict, without rowid;
+
+-- Queues whose plain runs go through a stream. A row for each generation: an earlier one is consumed until it is empty.
+create table stream_queues (
+    tenant_id integer not null,
+    queue text not null,
+    generation integer not null,
+    address text not null, -- encrypted above the store: it may contain a password
+    settings blob not null, -- the others
+    current integer not null, -- runs are published to it
+    retired integer not null default 0, -- it was found empty
+    changed_at integer not null, -- when it became, or ceased to be, current
+    primary key (tenant_id, queue, generation)
+) strict, without rowid;
+create unique index stream_queues_current on stream_queues (tenant_id, queue) where current;
 
 -- Limits on what may run and start. Rows of keys are made by the first run that names them.
 create table limits (
@@ -532,7 +551,9 @@ create view queue_names (tenant_id, name, seen_at) as
     select tenant_id, name, null from limits where kind = LimitKind.QUEUE
     union all
     select tenant_id, queue, case when not awake then changed_at end from lanes
-    where queue <> 'duetime.notifications'; -- the service's own: no caller asked for it
+    where queue <> 'duetime.notifications' -- the service's own: no caller asked for it
+    union all
+    select tenant_id, queue, null from stream_queues;
 
 
 -- Dependencies --------------------------------------------------------------------------------------------------------
@@ -719,6 +740,15 @@ when not exists (select 1 from queue_names where tenant_id = new.tenant_id and n
     and 1 + (
         select count(distinct name) from queue_names
         where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.paused_at - 86400000000))
+    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota queues');
+end;
+create trigger stream_queues_within_quota before insert on stream_queues
+when not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.queue)
+    and 1 + (
+        select count(distinct name) from queue_names
+        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.changed_at - 86400000000))
     > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
 begin
     select raise(abort, 'duetime quota queues');

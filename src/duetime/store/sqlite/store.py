@@ -46,6 +46,7 @@ from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recent import RecentRole
 from duetime.store.sqlite.role import Context
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.streams import StreamsRole
 from duetime.store.sqlite.sweep import SweepRole
 from duetime.store.sqlite.usage import UsageRole
 
@@ -156,6 +157,7 @@ class SqliteStore(Store):
             notifications=NotifyingRole(context),
             secrets=SecretRole(context),
             reencryption=ResealingRole(context),
+            streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, 1)),
         )
 

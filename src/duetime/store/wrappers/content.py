@@ -21,6 +21,7 @@ from duetime.clock import monotonic
 from duetime.crypto.sealer import Sealer, is_sealed, is_sealed_text
 from duetime.errors import InvalidInput, KeyUnknown, NoEncryptionKey, SealBroken, reason_of
 from duetime.model.attempt import Attempt, AttemptState, Claimed, Completion, Run, RunNote
+from duetime.model.carried import CarriedEnd
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
 from duetime.model.fingerprint import fingerprint
@@ -167,6 +168,30 @@ class Sealing:
         await self.sealer.ready()
         return self._bytes(result, RESULT, tenants[run_id]), self._bytes(logs, LOGS, tenants[run_id])
 
+    async def carried_ends(self, ended: Sequence[CarriedEnd]) -> Sequence[CarriedEnd]:
+        if not await self._any():
+            return ended
+        if not any(_has_outcome(end) and end.run.lane.tenant_id in self._encrypting for end in ended):
+            return ended
+        try:
+            await self.sealer.ready()
+        except NoEncryptionKey as error:
+            log.error("results and logs of carried runs are not kept: %s", reason_of(error))
+            return [self._without(end) for end in ended]
+        return [self._carried_end(end) for end in ended]
+
+    def _carried_end(self, end: CarriedEnd) -> CarriedEnd:
+        tenant_id = end.run.lane.tenant_id
+        if not _has_outcome(end) or tenant_id not in self._encrypting:
+            return end
+        result, logs = self._bytes(end.result, RESULT, tenant_id), self._bytes(end.logs, LOGS, tenant_id)
+        return msgspec.structs.replace(end, result=result, logs=logs)
+
+    def _without(self, end: CarriedEnd) -> CarriedEnd:
+        if end.run.lane.tenant_id not in self._encrypting:
+            return end
+        return msgspec.structs.replace(end, result=None, logs=None)
+
     async def _completer(self) -> Callable[[Completion, int], Completion]:
         try:
             await self.sealer.ready()
@@ -311,6 +336,10 @@ class Sealing:
             return self.sealer.open_text(text, belongs_to=content_owner(kind, tenant_id))
         except SealBroken as error:
             return f"it cannot be opened: {error}"
+
+
+def _has_outcome(end: CarriedEnd) -> bool:
+    return end.result is not None or end.logs is not None
 
 
 def _says(item: Completion) -> bool:

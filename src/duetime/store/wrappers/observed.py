@@ -14,6 +14,7 @@ from uuid import UUID
 
 from duetime.clock import SystemClock, monotonic
 from duetime.model.attempt import AttemptState, Claimed, Completion
+from duetime.model.carried import CarriedEnd
 from duetime.model.firing import Decided, DueJob, Fire
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneKey, LaneTurn
@@ -36,6 +37,7 @@ from duetime.store.protocol.store import (
     Scan,
     Store,
 )
+from duetime.store.protocol.streams import Streams
 from duetime.store.wrappers.overlay import overlay
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Message, Tracer
@@ -66,6 +68,7 @@ def observed(store: S, observer: "StoreObserver") -> S:
         store.caller_transactions, ObservedCallerTransactions(store.caller_transactions, observer)
     )
     made.reaping = overlay(store.reaping, ObservedReaping(store.reaping, observer))
+    made.streams = overlay(store.streams, ObservedStreams(store.streams, observer))
     return made
 
 
@@ -124,6 +127,14 @@ class StoreObserver:
         for lane_id, count in Counter(plain).items():
             self.meters.runs["succeeded"] += count
             attempts["none", self._tier(worker_id, lane_id)] += count
+
+    def carried_ended(self, ended: Sequence[CarriedEnd], refused: frozenset[UUID]) -> None:
+        accepted = [end for end in ended if end.run.run_id not in refused] if refused else ended
+        self.meters.fence_rejections += len(ended) - len(accepted)
+        self.meters.due_lag.add_microseconds([max(0, end.started - end.run.due) for end in accepted])
+        self.meters.runs["succeeded"] += len(accepted)
+        for tenant_id, count in Counter([end.run.lane.tenant_id for end in accepted]).items():
+            self.meters.attempts["none", self._tiers.get(tenant_id, DEFAULT_TIER)] += count
 
     def _each(self, worker_id: UUID | None, item: Completion, refused: frozenset[UUID]) -> tuple[int, ...]:
         """The lane of a success, to be counted with others; else it has been counted."""
@@ -284,6 +295,15 @@ class ObservedReaping(_Observed[Reaping]):
         reaped = await self._inner.reap(limit, look, overdue)
         self._observer.ended(None, list(judged.values()), frozenset())
         return reaped
+
+
+class ObservedStreams(_Observed[Streams]):
+    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
+        began = monotonic()
+        refused = await self._inner.end_carried(worker_id, ended)
+        self._observer.did("complete", began, len(ended))
+        self._observer.carried_ended(ended, refused)
+        return refused
 
 
 def _label(item: Completion) -> str:

@@ -26,3 +26,8 @@ def payload_owner(tenant_id: int, payload_id: UUID) -> str:
 def shared_owner(name: str) -> str:
     """Of a secret that all nodes share."""
     return f"secret {name}"
+
+
+def stream_owner(tenant_id: int, queue: str) -> str:
+    """Of the address of a stream queue."""
+    return f"tenant {tenant_id} stream {queue}"

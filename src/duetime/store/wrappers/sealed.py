@@ -4,7 +4,8 @@ Callers see plain content. Jobs that were stored before a tenant asked for encry
 are opened whatever the tenant asks for now, as long as their key is known. Every process that submits, works or serves
 needs the keys.
 
-A secret that all nodes share (`secret`) is always sealed: a copy of the database must not be enough to sign.
+A secret that all nodes share (`secret`) is always sealed: a copy of the database must not be enough to sign. The
+address of a broker, which may contain a password, is sealed where there is a key.
 """
 
 import copy
@@ -15,8 +16,9 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.crypto.sealer import Sealer
+from duetime.crypto.sealer import Sealer, is_sealed_text
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
+from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
@@ -40,9 +42,10 @@ from duetime.store.protocol.store import (
     Reads,
     Store,
 )
+from duetime.store.protocol.streams import Streams
 from duetime.store.wrappers.content import Sealing
 from duetime.store.wrappers.overlay import overlay
-from duetime.store.wrappers.seal_owners import shared_owner
+from duetime.store.wrappers.seal_owners import shared_owner, stream_owner
 
 S = TypeVar("S", bound=Store)
 R = TypeVar("R")
@@ -67,6 +70,7 @@ def sealed(store: S, sealer: Sealer) -> S:
     made.replay = overlay(store.replay, SealedReplay(store.replay, sealing))
     made.lists = overlay(store.lists, SealedLists(store.lists, sealing))
     made.notifications = overlay(store.notifications, SealedNotifications(store.notifications, sealing))
+    made.streams = overlay(store.streams, SealedStreams(store.streams, sealing))
     return made
 
 
@@ -263,3 +267,45 @@ class SealedNotifications(_Sealed[Notifications]):
     ) -> list[RunNews]:
         found = await self._inner.news_of_runs(tenant_id, run_ids, started=started, ended=ended)
         return await self._sealing.errors(tenant_id, found)
+
+
+class SealedStreams(_Sealed[Streams]):
+    async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
+        found = await self._inner.stream_queues(tenant_id)
+        await self._sealing.sealer.learn(each.settings.address for each in found)
+        return [self._opened(each) for each in found]
+
+    async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
+        if settings is not None and self._sealing.sealer.has_key:
+            await self._sealing.sealer.ready()
+            address = await self._same(tenant_id, queue, settings.address)
+            if address is None:
+                address = self._sealing.sealer.seal_text(settings.address, belongs_to=stream_owner(tenant_id, queue))
+            settings = msgspec.structs.replace(settings, address=address)
+        found = await self._inner.set_stream(tenant_id, queue, settings)
+        return None if found is None else self._opened(found)
+
+    async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
+        return await self._inner.carry(tenant_id, await self._sealing.jobs(tenant_id, jobs))
+
+    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
+        return await self._inner.end_carried(worker_id, await self._sealing.carried_ends(ended))
+
+    async def _same(self, tenant_id: int, queue: str, address: str) -> str | None:
+        """The stored form of this address, if it is the current one: the same text seals differently each time, and
+        another text begins a new generation."""
+        for each in await self._inner.stream_queues(tenant_id):
+            if each.queue == queue and each.current:
+                await self._sealing.sealer.learn([each.settings.address])
+                if self._opened(each).settings.address == address:
+                    return each.settings.address
+        return None
+
+    def _opened(self, found: StreamQueue) -> StreamQueue:
+        """Raises `SealBroken`: without the address, the queue's runs go nowhere."""
+        address = found.settings.address
+        if not is_sealed_text(address):
+            return found
+        owner = stream_owner(found.tenant_id, found.queue)
+        opened = self._sealing.sealer.open_text(address, belongs_to=owner)
+        return msgspec.structs.replace(found, settings=msgspec.structs.replace(found.settings, address=opened))

@@ -94,3 +94,12 @@ begin
     return new;
 end $$;
 revoke execute on function duetime.keep_queues from public;
+
+create or replace function duetime.keep_stream_queues() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform duetime.check_queues(new.tenant_id, array[new.queue], true);
+    return new;
+end $$;
+revoke execute on function duetime.keep_stream_queues from public;

@@ -44,6 +44,30 @@ update duetime.tenant_secrets set
     value = case when substr(value, 1, length(:value_old::bytea)) = :value_old then :value_new else value end
 where tenant_id = :key_0 and name = :key_1;
 
+-- stale_stream_queues: addresses of brokers encrypted with another key, among the next rows; and the last key read
+with w as materialized (
+    select t.tenant_id, t.queue, t.generation, t.address from duetime.stream_queues t
+    where (t.tenant_id, t.queue, t.generation) > (:key_0::integer, :key_1::text, :key_2::integer)
+    order by t.tenant_id, t.queue, t.generation limit :window
+),
+z as (
+    select tenant_id, queue, generation, (select count(*) from w) as seen from w
+    order by tenant_id desc, queue desc, generation desc limit 1
+),
+s as (
+    select w.* from w
+    where substr(w.address, 1, length(:text_seal::text)) = :text_seal and substr(w.address, 1, length(:text_head::text)) <> :text_head::text
+    order by w.tenant_id, w.queue, w.generation limit :most
+)
+select z.seen, z.tenant_id as last_0, z.queue as last_1, z.generation as last_2, s.tenant_id as key_0, s.queue as key_1,
+    s.generation as key_2, s.tenant_id, s.address
+from z left join s on true;
+
+-- reseal_stream_queues: addresses of brokers re-encrypted, if they have not changed
+update duetime.stream_queues set
+    address = case when substr(address, 1, length(:address_old::text)) = :address_old then :address_new else address end
+where tenant_id = :key_0 and queue = :key_1 and generation = :key_2;
+
 -- stale_signing_secrets: signing secrets encrypted with another key, among the next rows; and the last key read
 with w as materialized (
     select t.tenant_id, t.id, t.value from duetime.signing_secrets t

@@ -1,0 +1,192 @@
+-- Carried runs (model/carried.py) end or land. The id of each acts once: its row in `spent` decides.
+
+-- The days whose ids may act: those with a partition of `spent`. Other ids are older than what is remembered, or far in the
+-- future.
+create or replace function duetime.spent_days() returns text[] language sql stable as $$
+    select array_agg(right(c.relname, 8)) from pg_catalog.pg_inherits i join pg_catalog.pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'duetime.spent'::regclass and not i.inhdetachpending $$;
+
+-- The day in an id, as partitions are named.
+create or replace function duetime.day_of(id uuid) returns text language sql stable as $$
+    select to_char(to_timestamp(('x' || left(translate(id::text, '-', ''), 12))::bit(48)::bigint / 1000)
+        at time zone 'UTC', 'YYYYMMDD') $$;
+
+-- Spend ids, which are in order: transactions with the same ids would deadlock otherwise. Returns which of them had not
+-- been spent (null: all). First without looking for conflicts, which costs a third less; few batches have one.
+create or replace function duetime.spend(ids uuid[]) returns boolean[] language plpgsql
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    days text[];
+    fresh boolean[];
+begin
+    begin
+        insert into duetime.spent (run_id) select x.id from unnest(ids) as x(id);
+        return null;
+    exception when unique_violation or check_violation then
+        null; -- some were spent before, or have no partition
+    end;
+    days := duetime.spent_days();
+    with given as materialized (
+        select x.id, x.place, duetime.day_of(x.id) = any(days) as usable from unnest(ids) with ordinality as x(id, place)
+    ),
+    spent as (
+        insert into duetime.spent (run_id) select g.id from given g where g.usable order by g.place
+        on conflict do nothing returning run_id
+    )
+    select array_agg(s.run_id is not null order by g.place) into fresh
+    from given g left join spent s on s.run_id = g.id;
+    return fresh;
+end $$;
+
+-- The events of carried runs that end or land: they come late, because nothing was stored before.
+create or replace function duetime.tell_carried(jobs uuid[], ids uuid[], tenants integer[], fresh boolean[], kinds smallint[])
+returns void language plpgsql
+as $$
+begin
+    if (select l.until > duetime.now() from duetime.listening l where l.one) then
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), k.kind, x.tenant_id, array_agg(case when k.kind = EventKind.SUBMITTED then x.job_id else x.id end)
+        from unnest(tell_carried.jobs, tell_carried.ids, tenants, fresh) as x(job_id, id, tenant_id, fresh)
+        cross join unnest(kinds) with ordinality as k(kind, place)
+        where x.fresh is not false
+        group by k.place, k.kind, x.tenant_id order by k.place;
+    end if;
+end $$;
+
+-- What carried runs are found by, and their payloads; by the places of the runs.
+create or replace function duetime.label_carried(jobs uuid[], tenants integer[], fresh boolean[],
+    label_places integer[], label_kinds text[], label_values text[], payload_places integer[], payload_ids uuid[])
+returns void language plpgsql
+as $$
+begin
+    if cardinality(label_places) > 0 then
+        insert into duetime.labels (tenant_id, kind, value, job_id)
+        select tenants[l.place], l.kind::"char", l.value, jobs[l.place]
+        from unnest(label_places, label_kinds, label_values) as l(place, kind, value)
+        where fresh is null or fresh[l.place]
+        on conflict do nothing;
+    end if;
+    if cardinality(payload_places) > 0 then
+        insert into duetime.payload_refs (payload_id, job_id, tenant_id)
+        select p.payload_id, jobs[p.place], tenants[p.place]
+        from unnest(payload_places, payload_ids) as p(place, payload_id)
+        where fresh is null or fresh[p.place]
+        on conflict do nothing;
+    end if;
+end $$;
+
+-- End carried runs as SUCCEEDED; returns the refused ones (null: none). History refers to their lanes, which need not be
+-- awake, only kept: lanes that were in use within a day are not removed. Clocks of workers and of callers may be ahead.
+create or replace function duetime.end_carried(ids uuid[], jobs uuid[], tenants integer[], lanes integer[],
+    dues bigint[], starts bigint[], timeouts integer[], args bytea[], options bytea[], results bytea[], logs bytea[],
+    worker uuid, used integer[], nonces bigint[], label_places integer[], label_kinds text[], label_values text[],
+    payload_places integer[], payload_ids uuid[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    fresh boolean[];
+begin
+    if exists (
+        select 1 from unnest(used, nonces) as x(id, nonce) where (
+            select l.nonce = x.nonce and (l.awake or l.changed_at > duetime.now() - interval '1 day')
+            from duetime.lanes l where l.id = x.id limit 1
+        ) is not true)
+    then
+        raise exception using errcode = 'DT410', message = 'a lane is gone or was not used for a day';
+    end if;
+    fresh := duetime.spend(end_carried.ids);
+    insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+        due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs)
+    select x.id, x.job_id, x.tenant_id, x.lane_id, 1, 1, 0, AttemptState.SUCCEEDED, RunState.SUCCEEDED,
+        least(m.due_at, duetime.now()), least(m.due_at, duetime.now()),
+        least(greatest(m.started_at, m.due_at), duetime.now()), duetime.now(), worker, x.timeout_ms, x.args, x.options,
+        x.result, x.log
+    from unnest(end_carried.ids, jobs, tenants, end_carried.lanes, dues, starts, timeouts, end_carried.args,
+        end_carried.options, results, end_carried.logs, fresh)
+        as x(id, job_id, tenant_id, lane_id, due, start, timeout_ms, args, options, result, log, fresh)
+    cross join lateral (select duetime.moment(x.due) as due_at, duetime.moment(x.start) as started_at) m
+    where x.fresh is not false;
+    perform duetime.tell_carried(jobs, end_carried.ids, tenants, fresh,
+        array[EventKind.SUBMITTED, EventKind.STARTED, EventKind.SUCCEEDED]::smallint[]);
+    perform duetime.label_carried(jobs, tenants, fresh, label_places, label_kinds, label_values, payload_places,
+        payload_ids);
+    if fresh is null then
+        return null;
+    end if;
+    return array(
+        select x.id from unnest(end_carried.ids, fresh) as x(id, fresh) where not x.fresh);
+end $$;
+
+-- Store carried runs; returns the stored ones. With a worker they run under its claim `number`; repeated, it returns the
+-- runs that this claim holds. Otherwise they wait; `suspect`: a worker may have died of them.
+create or replace function duetime.land(ids uuid[], jobs uuid[], tenants integer[], lanes integer[], homes integer[],
+    dues bigint[], starts bigint[], timeouts integer[], args bytea[], options bytea[], suspect boolean, worker uuid,
+    number bigint, used integer[], nonces bigint[], label_places integer[], label_kinds text[], label_values text[],
+    payload_places integer[], payload_ids uuid[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    moment constant timestamptz := duetime.clock();
+    fresh boolean[];
+    stored uuid[];
+    holder record;
+begin
+    perform duetime.use_lanes(used, nonces);
+    if worker is not null then
+        select w.tenant_id, w.queues into holder from duetime.workers w where w.id = worker and w.lease_until > duetime.now();
+        if not found then
+            raise exception using errcode = 'DT408', message = 'the lease of the worker is over';
+        end if;
+        if holder.tenant_id is not null and exists (
+            select 1 from unnest(used) as u(id) where not duetime.is_served(u.id, holder.tenant_id, holder.queues))
+        then
+            raise exception using errcode = 'DT408', message = 'the worker does not serve these runs';
+        end if;
+    end if;
+    fresh := duetime.spend(land.ids);
+    with landed as (
+        insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, fence, attempt, lost, claim_no, worker_id,
+            due_at, ready_at, started_at, args, options, timeout_ms)
+        select x.id, x.job_id, x.tenant_id, x.lane_id, x.home_lane, (suspect or worker is not null)::int,
+            (worker is not null)::int, suspect::int, number, worker, least(duetime.moment(x.due), moment),
+            case when worker is null then moment else least(duetime.moment(x.due), moment) end,
+            case when worker is not null then least(greatest(duetime.moment(x.start), duetime.moment(x.due)), moment) end,
+            x.args, x.options, x.timeout_ms
+        from unnest(land.ids, jobs, tenants, land.lanes, homes, dues, starts, timeouts, land.args, land.options, fresh)
+            as x(id, job_id, tenant_id, lane_id, home_lane, due, start, timeout_ms, args, options, fresh)
+        where x.fresh is not false
+        returning runs.*
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, failure,
+            due_at, finished_at, timeout_ms, error)
+        select l.id, l.job_id, l.tenant_id, l.home_lane, l.fence, l.attempt, l.lost, AttemptState.LOST,
+            FailureClass.LOST, l.due_at, moment, l.timeout_ms, 'its worker was lost'
+        from landed l where suspect
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select worker, number, moment, min(l.started_at + l.timeout_ms * interval '1 millisecond'), array_agg(l.id)
+        from landed l where worker is not null having count(*) > 0
+    )
+    select array_agg(l.id) into stored from landed l;
+    perform duetime.tell_carried(jobs, land.ids, tenants, fresh, case
+        when worker is not null then array[EventKind.SUBMITTED, EventKind.STARTED]
+        when suspect then array[EventKind.SUBMITTED, EventKind.RETRYING] else array[EventKind.SUBMITTED] end::smallint[]);
+    perform duetime.label_carried(jobs, tenants, fresh, label_places, label_kinds, label_values, payload_places,
+        payload_ids);
+    if worker is not null and stored is null then
+        -- It landed before under this claim, and the answer was lost; or the number belongs to something else.
+        if (select not (c.run_ids && land.ids) from duetime.claims c where c.worker_id = worker and c.claim_no = number) then
+            raise exception using errcode = 'DT408', message = 'the number of this claim was used before';
+        end if;
+        stored := array(
+            select r.id from duetime.runs r
+            where r.id = any(land.ids) and r.worker_id = worker and r.claim_no = number);
+    end if;
+    return coalesce(stored, '{}');
+end $$;

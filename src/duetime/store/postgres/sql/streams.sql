@@ -1,0 +1,25 @@
+-- end_carried: end carried runs as SUCCEEDED; returns those that were spent before
+select duetime.end_carried($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::bigint[], $6::bigint[], $7::int[],
+    $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12, $13::int[], $14::bigint[], $15::int[], $16::text[],
+    $17::text[], $18::int[], $19::uuid[]);
+
+-- land: store carried runs; returns the stored ones
+select duetime.land($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::int[], $6::bigint[], $7::bigint[], $8::int[],
+    $9::bytea[], $10::bytea[], $11, $12, $13, $14::int[], $15::bigint[], $16::int[], $17::text[], $18::text[],
+    $19::int[], $20::uuid[]);
+
+-- find_homes: the lanes with these keys that history may refer to
+select l.id, l.nonce, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
+from unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[], $6::boolean[])
+    as x(tenant_id, queue, tier, task, trial, keyed)
+cross join lateral (
+    select * from duetime.lanes l where l.tenant_id = x.tenant_id and l.queue = x.queue and l.tier = x.tier
+        and l.task = x.task and l.trial = x.trial and l.keyed = x.keyed
+        and (l.awake or l.changed_at > duetime.now() - interval '1 day') limit 1) l;
+
+-- spent_from: the first day of `spent` that was not forgotten
+select value from duetime.meta where name = $1;
+
+-- forget_spent: days before this one are never remembered again
+insert into duetime.meta as m (name, value) values ($1, $2)
+on conflict (name) do update set value = greatest(m.value, excluded.value);

@@ -1,0 +1,116 @@
+"""Carried runs on PostgreSQL: one function call ends or lands a batch (`functions/streams.sql`)."""
+
+from collections.abc import Collection, Sequence
+from datetime import date
+from uuid import UUID
+
+from duetime.errors import LeaseLost
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.job import NewJob
+from duetime.model.lane import LaneKey, Trial
+from duetime.store.postgres.database import LaneGone, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.lanes import LANE_TRIES
+from duetime.store.postgres.partitions import drop_spent
+from duetime.store.postgres.role import Role
+from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
+from duetime.store.rules.spent_days import forgettable
+from duetime.store.shared.streams import StreamQueueRole
+from duetime.store.shared.transaction import NotUnique
+
+
+class StreamsRole(Role, StreamQueueRole):
+    async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
+        await self.lane_book.homes({job.lane for job in jobs}, new_work=True)
+        return as_carried(jobs)
+
+    @retry_on_deadlock
+    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
+        if not ended:
+            return frozenset()
+        ends = ends_in_order(ended)
+        keys = {end.run.lane for end in ends}
+        for _ in range(LANE_TRIES - 1):
+            try:
+                return await self._end(worker_id, ends, keys)
+            except LaneGone:  # nothing was stored
+                self.lane_book.forget_homes(keys)
+        return await self._end(worker_id, ends, keys)
+
+    async def _end(self, worker_id: UUID, ends: Sequence[CarriedEnd], keys: Collection[LaneKey]) -> frozenset[UUID]:
+        lanes = await self.lane_book.homes(keys)
+        runs = [end.run for end in ends]
+        found = found_by(runs)
+        used = sorted(set(lanes.values()))
+        refused: list[UUID] | None = await self.database.fetchval(
+            "end_carried",
+            [run.run_id for run in runs],
+            [run.job_id for run in runs],
+            [run.lane.tenant_id for run in runs],
+            [lanes[run.lane].id for run in runs],
+            [run.due for run in runs],
+            [end.started for end in ends],
+            [run.timeout_ms for run in runs],
+            [run.args for run in runs],
+            [run.options for run in runs],
+            [end.result for end in ends],
+            [end.logs for end in ends],
+            worker_id,
+            *columns(used, 2),
+            *columns(found.labels, 3),
+            *columns(found.payloads, 2),
+        )
+        return frozenset(refused or ())
+
+    @retry_on_deadlock
+    async def land(
+        self,
+        runs: Sequence[CarriedRun],
+        how: Landed,
+        worker_id: UUID | None = None,
+        claim_no: int | None = None,
+        started: Sequence[int] | None = None,
+    ) -> frozenset[UUID]:
+        if not runs:
+            return frozenset()
+        starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
+        runs = runs_in_order(runs)
+        suspect = how is Landed.SUSPECT
+        keys = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
+        holder = (worker_id, claim_no) if how is Landed.RUNNING else (None, None)
+        found = found_by(runs)
+        for tries_left in reversed(range(LANE_TRIES)):
+            lanes = await self.lane_book.ids({*keys, *keys.values()}, new_work=False)
+            try:
+                stored: list[UUID] = await self.database.fetchval(
+                    "land",
+                    [run.run_id for run in runs],
+                    [run.job_id for run in runs],
+                    [run.lane.tenant_id for run in runs],
+                    [lanes[keys[run.lane]] for run in runs],
+                    [lanes[run.lane] for run in runs],
+                    [run.due for run in runs],
+                    [starts[run.run_id] for run in runs],
+                    [run.timeout_ms for run in runs],
+                    [run.args for run in runs],
+                    [run.options for run in runs],
+                    suspect,
+                    *holder,
+                    *self.lane_book.stamped(lanes.values()),
+                    *columns(found.labels, 3),
+                    *columns(found.payloads, 2),
+                )
+                break
+            except LaneGone:  # nothing was stored
+                if not tries_left:
+                    raise
+                await self.lane_book.doubt(lanes.values())
+            except NotUnique:
+                raise LeaseLost("the number of this claim was used before") from None
+        if worker_id is None:
+            self.ready.announce(len(stored))
+        return frozenset(stored)
+
+    async def prune_spent(self, before: date) -> int:
+        now = await self.database.fetchval("clock")
+        return await drop_spent(self.database, forgettable(before, now))

@@ -1,0 +1,55 @@
+"""Carried runs as the rows of a statement: each id once, in the order of ids, and what they are found by.
+
+All transactions spend ids in this order. Otherwise two with the same ids would deadlock.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from duetime.ids import time_of
+from duetime.model.carried import CarriedEnd, CarriedRun
+from duetime.model.job import NewJob
+from duetime.model.microseconds import stamp
+from duetime.store.rules.labels import labels_in, payload_in
+
+
+def as_carried(jobs: Iterable[NewJob]) -> list[CarriedRun]:
+    """The only runs of one-off jobs that are due when they are submitted. A job with the same id makes the same run."""
+    return [
+        CarriedRun(job.first_run_id(), job.id, job.lane, stamp(time_of(job.id)), job.args, job.options, job.timeout_ms)
+        for job in jobs
+    ]
+
+
+def ends_in_order(ended: Iterable[CarriedEnd]) -> list[CarriedEnd]:
+    """Of several ends of a run, the first counts."""
+    first: dict[UUID, CarriedEnd] = {}
+    for end in ended:
+        first.setdefault(end.run.run_id, end)
+    return [first[run_id] for run_id in sorted(first)]
+
+
+def runs_in_order(runs: Iterable[CarriedRun]) -> list[CarriedRun]:
+    first: dict[UUID, CarriedRun] = {}
+    for run in runs:
+        first.setdefault(run.run_id, run)
+    return [first[run_id] for run_id in sorted(first)]
+
+
+class FoundBy(NamedTuple):
+    """The labels (place of the run, kind, value) and payloads (place of the run, payload) of carried runs."""
+
+    labels: list[tuple[int, str, str]]
+    payloads: list[tuple[int, UUID]]
+
+
+def found_by(runs: Sequence[CarriedRun]) -> FoundBy:
+    labels: list[tuple[int, str, str]] = []
+    payloads: list[tuple[int, UUID]] = []
+    for place, run in enumerate(runs, 1):
+        if run.options is not None:
+            labels += [(place, kind, value) for kind, value in labels_in(run.options)]
+            if (payload_id := payload_in(run.options)) is not None:
+                payloads.append((place, payload_id))
+    return FoundBy(labels, payloads)

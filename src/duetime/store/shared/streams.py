@@ -1,0 +1,67 @@
+"""Which queues go through streams, and what both stores do alike with carried runs."""
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from duetime.errors import Conflict
+from duetime.model.carried import StreamQueue, StreamSettings
+from duetime.store.shared.transaction import Row, SharedRole, Transaction
+
+CHANGED_RECENTLY: Final = timedelta(minutes=20)
+"""For how long a queue that went back to the store is listed: a submission that is repeated may be in the stream."""
+GENERATIONS: Final = 8
+"""How many generations of a queue may hold messages at once."""
+_decoder = msgspec.json.Decoder(StreamSettings)
+
+
+class StreamQueueRole(SharedRole):
+    async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
+        async def work(transaction: Transaction) -> list[StreamQueue]:
+            now = await transaction.now()
+            since = now - CHANGED_RECENTLY
+            rows = await transaction.rows("list_stream_queues", tenant_id=tenant_id, since=since)
+            return [_stream_queue(row, (now - row["changed_at"]).total_seconds()) for row in rows]
+
+        return await self.transactions.run(work)
+
+    async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
+        of_queue = {"tenant_id": tenant_id, "queue": queue}
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute("prune_streams", since=await transaction.now() - CHANGED_RECENTLY)
+            rows = await transaction.rows("streams_of_queue", **of_queue)
+            current = rows[0] if rows and rows[0]["usable"] else None
+            if settings is not None and current is not None and current["address"] == settings.address:
+                same = {**of_queue, "generation": current["generation"]}
+                await transaction.execute("change_stream", **same, settings=_encoded(settings))
+                return
+            await transaction.execute("end_stream", **of_queue)
+            if settings is None:
+                return
+            if sum(not row["retired"] for row in rows) >= GENERATIONS:
+                raise Conflict(
+                    f"{GENERATIONS} earlier streams of this queue may still hold runs",
+                    remedy="wait until they are empty: duetime queues show",
+                )
+            following = {"generation": rows[0]["generation"] + 1 if rows else 1}
+            words = {"address": settings.address, "settings": _encoded(settings)}
+            await transaction.execute("add_stream", **of_queue, **following, **words)
+
+        await self.transactions.run(work)
+        found = [each for each in await self.stream_queues(tenant_id) if each.queue == queue and each.current]
+        return found[0] if found else None
+
+    async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
+        words = {"tenant_id": tenant_id, "queue": queue, "generation": generation}
+        return bool(await self.transactions.execute("retire_stream", **words))
+
+
+def _encoded(settings: StreamSettings) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(settings, address=""))
+
+
+def _stream_queue(row: Row, age: float) -> StreamQueue:
+    settings = msgspec.structs.replace(_decoder.decode(row["settings"]), address=row["address"])
+    return StreamQueue(row["tenant_id"], row["queue"], row["generation"], settings, row["usable"], age, row["held"])

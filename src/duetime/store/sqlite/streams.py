@@ -1,0 +1,182 @@
+"""Carried runs on SQLite: the row of each id in `spent` decides, in the transaction of its end or landing."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from duetime.errors import LeaseLost
+from duetime.ids import first_id_at, time_of
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.event import EventKind
+from duetime.model.job import NewJob
+from duetime.model.lane import Trial
+from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
+from duetime.store.rules.spent_days import SPENT_FROM, forgettable
+from duetime.store.shared.label_rows import put_labels
+from duetime.store.shared.streams import StreamQueueRole
+from duetime.store.sqlite.claiming import serves
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
+from duetime.store.sqlite.values import identity, maybe_bytes, packed, places, unpacked
+
+_PRUNED_AT_ONCE = 10_000
+
+
+class StreamsRole(Role, StreamQueueRole):
+    async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
+        keys = {job.lane for job in jobs}
+        await self.database.run(lambda connection, _: self.lane_book.ids(connection, keys, new_work=True))
+        return as_carried(jobs)
+
+    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
+        if not ended:
+            return frozenset()
+        ends = ends_in_order(ended)
+
+        def work(connection: Connection, now: int) -> frozenset[UUID]:
+            fresh = _spend(connection, [end.run for end in ends])
+            accepted = [end for end in ends if end.run.run_id in fresh]
+            lanes = self.lane_book.ids(connection, {end.run.lane for end in accepted})
+            connection.many("end_carried", [_end_row(end, lanes[end.run.lane], now, worker_id) for end in accepted])
+            runs = [end.run for end in accepted]
+            _label(connection, now, runs)
+            _tell(connection, now, runs, (EventKind.SUBMITTED, EventKind.STARTED, EventKind.SUCCEEDED))
+            return frozenset(end.run.run_id for end in ends) - fresh
+
+        return await self.database.run(work)
+
+    async def land(
+        self,
+        runs: Sequence[CarriedRun],
+        how: Landed,
+        worker_id: UUID | None = None,
+        claim_no: int | None = None,
+        started: Sequence[int] | None = None,
+    ) -> frozenset[UUID]:
+        if not runs:
+            return frozenset()
+        starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
+        runs = runs_in_order(runs)
+        suspect = how is Landed.SUSPECT
+        holder = worker_id if how is Landed.RUNNING else None
+        this = {"worker_id": maybe_bytes(holder), "claim_no": None if holder is None else claim_no}
+
+        def work(connection: Connection, now: int) -> frozenset[UUID]:
+            keys = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
+            lanes = self.lane_book.ids(connection, {*keys, *keys.values()})
+            if holder is not None:
+                before = _hold(connection, {**this, "now": now}, lanes.values())
+                if before is not None:
+                    return _landed_before(connection, this, before, runs)
+            fresh = _spend(connection, runs)
+            stored = [run for run in runs if run.run_id in fresh]
+            for run in stored:
+                words = {"lane_id": lanes[keys[run.lane]], "home_lane": lanes[run.lane], "suspect": suspect, "now": now}
+                connection.execute("land", {**_run_row(run), **this, **words, "start": starts[run.run_id]})
+            if holder is not None and stored:
+                ends = [
+                    min(max(starts[run.run_id], run.due), now) + run.timeout_ms * 1000
+                    for run in stored
+                    if run.timeout_ms is not None
+                ]
+                claim = {"deadline": min(ends, default=None), "run_ids": packed(run.run_id for run in stored)}
+                connection.execute("keep_claim", {**this, **claim, "now": now})
+            _label(connection, now, stored)
+            kinds = {Landed.WAITING: (), Landed.SUSPECT: (EventKind.RETRYING,), Landed.RUNNING: (EventKind.STARTED,)}
+            _tell(connection, now, stored, (EventKind.SUBMITTED, *kinds[how]))
+            return fresh
+
+        stored = await self.database.run(work)
+        if holder is None:
+            self.ready.announce(len(stored))
+        return stored
+
+    async def prune_spent(self, before: date) -> int:
+        until = forgettable(before, self.database.clock.now())
+        bound = first_id_at(until)
+
+        def work(connection: Connection, _now: int) -> tuple[int, UUID | None]:
+            connection.execute("forget_spent", {"name": SPENT_FROM, "day": until.date().isoformat()})
+            first = connection.value("first_spent", {})
+            part = {"before": bound.bytes, "batch": _PRUNED_AT_ONCE}
+            return connection.execute("prune_spent", part), None if first is None else identity(first)
+
+        removed, first = await self.database.run(work)
+        days = 0 if first is None or first >= bound else (until.date() - time_of(first).date()).days
+        while removed >= _PRUNED_AT_ONCE:
+            removed, _ = await self.database.run(work)
+        return days
+
+
+def _spend(connection: Connection, runs: Sequence[CarriedRun]) -> frozenset[UUID]:
+    """The runs that had not been spent, and are now."""
+    day = connection.value("spent_from", {"name": SPENT_FROM})
+    first = "" if day is None else day
+    return frozenset(
+        run.run_id
+        for run in runs
+        if time_of(run.run_id).date().isoformat() >= first and connection.rows("spend", {"id": run.run_id.bytes})
+    )
+
+
+def _hold(connection: Connection, this: dict[str, Any], lane_ids: Iterable[int]) -> bytes | None:
+    """The runs of this claim, if it was made before. Raises `LeaseLost` for a worker that may not hold these runs."""
+    worker = connection.row("alive", this)
+    if worker is None:
+        raise LeaseLost("the lease of the worker is over")
+    if not all(serves(connection, worker, lane_id) for lane_id in set(lane_ids)):
+        raise LeaseLost("the worker does not serve these runs")
+    before: bytes | None = connection.value("find_claim", this)
+    return before
+
+
+def _landed_before(
+    connection: Connection, this: dict[str, Any], before: bytes, runs: Sequence[CarriedRun]
+) -> frozenset[UUID]:
+    ids = packed(run.run_id for run in runs)
+    if {run.run_id.bytes for run in runs}.isdisjoint(unpacked(before)):
+        raise LeaseLost("the number of this claim was used before")
+    rows = connection.rows("landed_before", {**this, "ids": ids, "places": places(ids)})
+    return frozenset(identity(row[0]) for row in rows)
+
+
+def _label(connection: Connection, now: int, runs: Sequence[CarriedRun]) -> None:
+    found = found_by(runs)
+    transaction = SqliteTransaction(connection, now)
+    for place, kind, value in found.labels:
+        run = runs[place - 1]
+        at_once(put_labels(transaction, run.lane.tenant_id, [(kind, value, run.job_id)], ()))
+    for place, payload_id in found.payloads:
+        run = runs[place - 1]
+        at_once(put_labels(transaction, run.lane.tenant_id, (), [(payload_id, run.job_id)]))
+
+
+def _tell(connection: Connection, now: int, runs: Sequence[CarriedRun], kinds: Iterable[EventKind]) -> None:
+    """The events of carried runs come late, because nothing was stored before."""
+    for kind in kinds:
+        for tenant_id in sorted({run.lane.tenant_id for run in runs}):
+            of_tenant = [run for run in runs if run.lane.tenant_id == tenant_id]
+            ids = [run.job_id if kind.of_jobs else run.run_id for run in of_tenant]
+            tell(connection, now, kind, tenant_id, ids)
+
+
+def _end_row(end: CarriedEnd, lane_id: int, now: int, worker_id: UUID) -> tuple[Any, ...]:
+    run = end.run
+    ids = (run.run_id.bytes, run.job_id.bytes, run.lane.tenant_id, lane_id)
+    content = (run.timeout_ms, run.args, run.options, end.result, end.logs)
+    return (*ids, run.due, end.started, now, worker_id.bytes, *content)
+
+
+def _run_row(run: CarriedRun) -> dict[str, Any]:
+    return {
+        "id": run.run_id.bytes,
+        "job_id": run.job_id.bytes,
+        "tenant_id": run.lane.tenant_id,
+        "due": run.due,
+        "args": run.args,
+        "options": run.options,
+        "timeout_ms": run.timeout_ms,
+    }
