@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from duetime.errors import LeaseLost, NotFound
+from duetime.crypto.sealer import Sealer, is_sealed
+from duetime.engine.pruner import Pruner
+from duetime.errors import Conflict, LeaseLost, NotFound, SealBroken
 from duetime.ids import first_id_at, new_id, ready_run_id, show
 from duetime.model.attempt import AttemptState, Claimed
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
 from duetime.model.event import EventKind
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options, encode_options, lane_of
@@ -20,9 +23,11 @@ from duetime.model.lane import Tier, Trial
 from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
 from duetime.model.microseconds import stamp
 from duetime.model.run import RunState
+from duetime.model.tenant import TenantChange, TenantState
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Store
+from duetime.store.wrappers.sealed import sealed
 from tests.contract.announcements import Announcements
 from tests.contract.conftest import on_postgres
 from tests.contract.hands import LEASE, STRANGER, TENANT, Hand, hand, job, reap
@@ -476,3 +481,133 @@ async def test_a_lane_costs_one_question(store: PostgresStore, monkeypatch: pyte
     monkeypatch.setattr(store.context.lane_book, "_find_homes", None)
     await store.streams.carry(TENANT, [job()])
     assert await store.streams.end_carried(worker.id, ends([carried()])) == frozenset()
+
+
+# Which queues go through streams.
+
+REDIS, KAFKA = StreamSettings("redis://a/0"), StreamSettings("kafka://b", only=True, fallback=True, max_depth=5)
+
+
+async def test_a_queue_goes_through_a_stream_and_back(store: Store, time: Time) -> None:
+    assert await store.streams.stream_queues() == []
+    first = await store.streams.set_stream(TENANT, "mail", REDIS)
+    assert first == StreamQueue(TENANT, "mail", 1, REDIS, current=True, age=0)
+    time.advance(seconds=90)
+    changed = await store.streams.set_stream(TENANT, "mail", StreamSettings("redis://a/0", replicas=2))
+    assert changed is not None and (changed.generation, changed.age) == (1, 90), "the same stream with other settings"
+    second = await store.streams.set_stream(TENANT, "mail", KAFKA)
+    assert second == StreamQueue(TENANT, "mail", 2, KAFKA, current=True, age=0)
+    time.advance(seconds=5)
+    found = await store.streams.stream_queues(TENANT)
+    assert [(each.generation, each.current, each.age) for each in found] == [(1, False, 5), (2, True, 5)]
+    assert await store.streams.set_stream(TENANT, "mail", None) is None
+    found = await store.streams.stream_queues()
+    assert [(each.generation, each.current, each.age) for each in found] == [(1, False, 5), (2, False, 0)]
+    assert await store.streams.stream_queues(STRANGER) == []
+
+
+async def test_a_generation_is_retired_when_no_process_can_publish_to_it(store: Store, time: Time) -> None:
+    await store.streams.set_stream(TENANT, "mail", REDIS)
+    time.advance(hours=1)
+    assert not await store.streams.retire_stream(TENANT, "mail", 1), "it is current"
+    await store.streams.set_stream(TENANT, "mail", None)
+    time.advance(seconds=100)
+    assert not await store.streams.retire_stream(TENANT, "mail", 1), "a process may not have heard of the change"
+    time.advance(seconds=60)
+    assert await store.streams.retire_stream(TENANT, "mail", 1)
+    assert not await store.streams.retire_stream(TENANT, "mail", 1)
+    assert [each.current for each in await store.streams.stream_queues()] == [False], "it went back 160 s ago"
+    time.advance(minutes=20)
+    assert await store.streams.stream_queues() == []
+    await store.pruning.prune(DAY, DAY)
+    again = await store.streams.set_stream(TENANT, "mail", REDIS)
+    assert again is not None and again.generation == 1
+
+
+async def test_a_queue_has_a_bounded_number_of_generations(store: Store, time: Time) -> None:
+    for number in range(8):
+        await store.streams.set_stream(TENANT, "mail", StreamSettings(f"redis://a/{number}"))
+    with pytest.raises(Conflict):
+        await store.streams.set_stream(TENANT, "mail", StreamSettings("redis://a/9"))
+    assert [each.current for each in await store.streams.stream_queues()] == [False] * 7 + [True], "nothing changed"
+    time.advance(minutes=3)
+    assert await store.streams.retire_stream(TENANT, "mail", 1)
+    await store.streams.set_stream(TENANT, "mail", StreamSettings("redis://a/9"))
+
+
+async def test_a_stream_queue_says_whether_it_is_paused(store: Store, time: Time) -> None:
+    async def paused() -> list[bool]:
+        return [each.paused for each in await store.streams.stream_queues()]
+
+    await store.streams.set_stream(TENANT, "mail", REDIS)
+    assert await paused() == [False]
+    await store.queues.pause_queue(TENANT, "mail")
+    assert await paused() == [True]
+    await store.queues.resume_queue(TENANT, "mail")
+    assert await paused() == [False]
+    await store.tenants.update_tenant(TENANT, TenantChange(state=TenantState.SUSPENDED))
+    assert await paused() == [True]
+
+
+async def test_a_password_in_an_address_is_not_stored_as_it_is(world: World, store: Store) -> None:
+    kept = sealed(store, Sealer([("k", bytes(32))]))
+    secret = StreamSettings("redis://:s3cret@a/0", only=True)
+    made = await kept.streams.set_stream(TENANT, "mail", secret)
+    assert made is not None and made.settings == secret
+    (stored,) = await store.streams.stream_queues()
+    assert "s3cret" not in stored.settings.address
+    again = await kept.streams.set_stream(TENANT, "mail", msgspec.structs.replace(secret, only=False))
+    assert again is not None and again.generation == 1, "the same address seals differently each time"
+    assert [each.settings.address for each in await kept.streams.stream_queues()] == ["redis://:s3cret@a/0"]
+    plain = sealed(store, Sealer([]))
+    with pytest.raises(SealBroken):
+        await plain.streams.stream_queues()
+
+
+async def test_content_of_carried_runs_is_sealed_for_tenants_that_ask_for_it(store: Store) -> None:
+    kept = sealed(store, Sealer([("k", bytes(32))]))
+    await kept.tenants.update_tenant(TENANT, TenantChange(encrypt_args=True))
+    worker = await hand(store)
+    (run,) = await kept.streams.carry(TENANT, [job(args=b'{"card":"4111"}')])
+    assert is_sealed(run.args)
+    end = CarriedEnd(run, run.due, result=b'"4111"', logs=b'["4111"]')
+    await kept.streams.end_carried(worker.id, [end])
+    raw, opened = await store.reads.run(TENANT, run.run_id), await kept.reads.run(TENANT, run.run_id)
+    assert b"4111" not in b"".join([raw.args, raw.result or b"", raw.attempts[0].logs or b""])
+    assert (opened.args, opened.result, opened.attempts[0].logs) == (b'{"card":"4111"}', b'"4111"', b'["4111"]')
+
+
+# Pruning.
+
+
+async def test_spent_ids_are_kept_while_a_stream_may_hold_their_messages(store: Store, time: Time) -> None:
+    worker, oldest = await hand(store, DAY * 30), START
+
+    async def oldest_message() -> datetime | None:
+        return oldest
+
+    def pruner(knows: bool = True) -> Pruner:
+        days = {"retention": 30 * DAY, "dead_letter_retention": DAY, "idempotency_retention": DAY}
+        return Pruner(store, **days, oldest_message=oldest_message if knows else None)
+
+    run = carried()
+    await store.streams.set_stream(TENANT, "mail", REDIS)
+    await store.streams.end_carried(worker.id, ends([run]))
+    time.advance(days=4)
+    waiting = carried(START)
+    await pruner(knows=False).tick()
+    await pruner().tick()
+    refused = await store.streams.end_carried(worker.id, ends([run, waiting]))
+    assert refused == {run.run_id}, "a message of that day waits in a stream"
+    oldest = START + 2 * DAY
+    await pruner().tick()
+    assert await store.streams.end_carried(worker.id, ends([carried(START)])) != frozenset()
+    assert (await store.reads.counts()).history == 2
+
+
+async def test_without_streams_days_are_forgotten_by_age(store: Store, time: Time) -> None:
+    worker = await hand(store, DAY * 30)
+    time.advance(days=4)
+    await Pruner(store, retention=30 * DAY, dead_letter_retention=DAY, idempotency_retention=DAY).tick()
+    run = carried(START)
+    assert await store.streams.end_carried(worker.id, ends([run])) == {run.run_id}

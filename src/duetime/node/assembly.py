@@ -21,7 +21,7 @@ from duetime.engine.fire_quota import with_fire_quota
 from duetime.engine.lane_sleeper import LaneSleeper
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
 from duetime.engine.outbox import Outbox
-from duetime.engine.pruner import Pruner
+from duetime.engine.pruner import OldestMessage, Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
@@ -268,7 +268,12 @@ class Node:
         await ready(store, self._server)
 
 
-def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = None) -> list[Loop]:
+def engine_loops(
+    store: Store,
+    settings: Settings,
+    watcher: Watcher | None = None,
+    oldest_message: OldestMessage | None = None,
+) -> list[Loop]:
     """The loops of one node; any number of nodes may run them at the same time."""
     scanner = Scanner(with_fire_quota(store), interval=settings.poll)
     # A short lease needs a reaper that runs more often.
@@ -281,6 +286,7 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
         dead_letter_retention=settings.dead_letter_retention,
         idempotency_retention=settings.idempotency_retention,
         guard=guard,
+        oldest_message=oldest_message,
     )
     return [
         Loop("scanner", scanner.tick, jitter=0.1),

@@ -19,7 +19,8 @@ class Streams(Protocol):
         generation. Raises `Conflict` while too many earlier ones may hold messages."""
 
     async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
-        """Forget a generation that is not current and was found empty for two leases."""
+        """Forget a generation that is not current and was found empty for two leases. False, and nothing happens,
+        within two minutes after the change: a process that has not heard of it may publish to the generation."""
 
     async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
         """The runs of plain jobs, as messages carry them: with their arguments as the store would keep them. Their

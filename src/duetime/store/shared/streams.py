@@ -11,6 +11,9 @@ from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
 CHANGED_RECENTLY: Final = timedelta(minutes=20)
 """For how long a queue that went back to the store is listed: a submission that is repeated may be in the stream."""
+STILL_PUBLISHED: Final = timedelta(minutes=2)
+"""For how long a process that has not heard of a change may publish to an earlier generation: twice the age at which it
+stops."""
 GENERATIONS: Final = 8
 """How many generations of a queue may hold messages at once."""
 _decoder = msgspec.json.Decoder(StreamSettings)
@@ -30,7 +33,6 @@ class StreamQueueRole(SharedRole):
         of_queue = {"tenant_id": tenant_id, "queue": queue}
 
         async def work(transaction: Transaction) -> None:
-            await transaction.execute("prune_streams", since=await transaction.now() - CHANGED_RECENTLY)
             rows = await transaction.rows("streams_of_queue", **of_queue)
             current = rows[0] if rows and rows[0]["usable"] else None
             if settings is not None and current is not None and current["address"] == settings.address:
@@ -55,7 +57,12 @@ class StreamQueueRole(SharedRole):
 
     async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
         words = {"tenant_id": tenant_id, "queue": queue, "generation": generation}
-        return bool(await self.transactions.execute("retire_stream", **words))
+
+        async def work(transaction: Transaction) -> bool:
+            before = await transaction.now() - STILL_PUBLISHED
+            return bool(await transaction.execute("retire_stream", **words, before=before))
+
+        return await self.transactions.run(work)
 
 
 def _encoded(settings: StreamSettings) -> bytes:

@@ -24,7 +24,8 @@ where tenant_id = :tenant_id and queue = :queue and current;
 
 -- retire_stream: a generation was found empty
 update duetime.stream_queues set retired = true
-where tenant_id = :tenant_id and queue = :queue and generation = :generation and not current and not retired;
+where tenant_id = :tenant_id and queue = :queue and generation = :generation and not current and not retired
+    and changed_at < :before::timestamptz;
 
 -- prune_streams: remove retired generations once nothing asks for them
 delete from duetime.stream_queues where retired and changed_at < :since::timestamptz;
