@@ -195,7 +195,7 @@ async def test_who_waits_in_vain_is_told_who_has_it(tmp_path: Path) -> None:
     first.take()
     try:
         with pytest.raises(StoreLocked, match="is already open in this process"):
-            Ownership(file, patience=0.1).take()
+            Ownership(file, lock_timeout=0.1).take()
     finally:
         first.release()
     assert not is_wanted(file), "none waits any more"

@@ -8,7 +8,6 @@ from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
-from duetime.model.lane import Tier
 from duetime.model.lists import JobItem, JobStatus
 from duetime.model.schedule import (
     After,
@@ -22,6 +21,7 @@ from duetime.model.schedule import (
     exact_form,
     explain,
 )
+from duetime.model.structs import struct_like
 from duetime.model.target import decode_target, is_target
 from duetime.spec.bodies import ExcludeBody
 from duetime.spec.shown import shown_options
@@ -74,38 +74,31 @@ def _exclude(days: Exclusion) -> ExcludeBody:
 
 
 def job_summary(job: JobItem) -> JobSummary:
-    return JobSummary(**_common(job, job.status))
+    return struct_like(JobSummary, job, **_common(job))
 
 
 def job_view(job: Job, status: JobStatus) -> JobView:
     shut = job.args_problem is not None
-    return JobView(
-        **(shown_options(job) | _common(job, status)),
+    return struct_like(
+        JobView,
+        job,
+        **(shown_options(job) | _common(job)),
+        status=status,
         args={} if shut or is_target(job.task) else json.decode(job.args),
-        args_problem=job.args_problem,
         target=decode_target(job.args) if is_target(job.task) and not shut else None,
-        made=job.made,
-        missed=job.missed,
     )
 
 
-def _common(job: Job | JobItem, status: JobStatus) -> dict[str, Any]:
+def _common(job: Job | JobItem) -> dict[str, Any]:
     options = job.options
     return {
         "job_id": show("job", job.id),
         "name": options.name,
         "owner": options.owner,
-        "task": job.task,
-        "queue": job.queue,
-        "priority": Tier(job.tier).name,
-        "status": status,
+        "priority": job.tier.name,
         "recurring": not isinstance(job.schedule, Once),
         "schedule": schedule_view(job.schedule),
-        "next_run": job.next_run,
         "key": options.key,
         "tags": options.tags,
         "payload_ref": options.payload_ref,
-        "version": job.version,
-        "created_at": job.created_at,
-        "problem": job.problem,
     }

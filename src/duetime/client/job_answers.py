@@ -17,6 +17,7 @@ from duetime.model.lists import JobStatus
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, Schedule, parse_schedule
 from duetime.model.schedule.exclusion import make_exclusion
+from duetime.model.structs import struct_like
 from duetime.model.target import plain_target
 from duetime.spec.shown import read_shown
 from duetime.wire.calendars import CalendarView
@@ -32,29 +33,22 @@ def submitted_of(receipt: Receipt) -> Submitted:
 
 def job_of(tenant_id: int, view: JobView) -> Job:
     options = read_shown(msgspec.structs.asdict(view))
-    return Job(
+    return struct_like(
+        Job,
+        view,
         id=parse("job", view.job_id),
         tenant_id=tenant_id,
-        task=view.task,
-        queue=view.queue,
         tier=Tier[view.priority],
         schedule=_schedule(view.schedule, view.created_at),
         state=_state(view.status),
-        next_run=view.next_run,
         args=json.encode(view.args if view.target is None else plain_target(view.target), field="args"),
         options=options,
         timeout_ms=None if view.timeout is None else round(view.timeout * 1000),
-        version=view.version,
-        created_at=view.created_at,
-        problem=view.problem,
-        made=view.made,
-        missed=view.missed,
-        args_problem=view.args_problem,
     )
 
 
 def calendar_of(view: CalendarView) -> Calendar:
-    return Calendar(view.name, view.dates, view.version, view.jobs)
+    return struct_like(Calendar, view)
 
 
 def _schedule(view: ScheduleView, created_at: datetime) -> Schedule:
@@ -77,47 +71,34 @@ def _state(status: JobStatus) -> JobState:
 
 
 def run_of(tenant_id: int, view: RunView) -> Run:
-    return Run(
+    return struct_like(
+        Run,
+        view,
         id=parse("run", view.run_id),
         job_id=parse("job", view.job_id),
         tenant_id=tenant_id,
-        task=view.task,
-        queue=view.queue,
         tier=Tier[view.priority],
         state=RunState[view.status],
-        attempt=view.attempt,
-        lost=view.lost,
         fence=0,
-        due_at=view.due_at,
-        ready_at=view.ready_at,
-        started_at=view.started_at,
-        finished_at=view.finished_at,
         worker_id=_worker(view.worker_id),
         lease_until=None,
         args=json.encode(view.args, field="args"),
         result=None if view.result is None else json.encode(view.result, field="result"),
         failure=_failure(view.failure),
-        error=view.error,
-        progress=view.progress,
-        message=view.message,
         attempts=tuple(_attempt(attempt) for attempt in view.attempts),
-        replays=view.replays,
+        has_earlier_attempts=False,
         logs=_logs(view.logs),
-        args_problem=view.args_problem,
-        first_started_at=view.first_started_at,
     )
 
 
 def _attempt(view: AttemptView) -> Attempt:
-    return Attempt(
-        attempt=view.attempt,
+    return struct_like(
+        Attempt,
+        view,
         fence=0,
         state=AttemptState[view.status],
         worker_id=_worker(view.worker_id),
-        started_at=view.started_at,
-        finished_at=view.finished_at,
         failure=_failure(view.failure),
-        error=view.error,
         logs=_logs(view.logs),
     )
 

@@ -159,7 +159,7 @@ class Node:
 
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
-        own = store_for(self._settings, serves=self._serve, patience=_FILE_TIMEOUT)
+        own = store_for(self._settings, serves=self._serve, lock_timeout=_FILE_TIMEOUT)
         observer = StoreObserver(self.meters, self._tracer)
         store = observed(own, observer)
         try:

@@ -117,7 +117,7 @@ class EmbeddedFile:
 
     async def _open(self, file: "Future[Store]") -> None:
         try:
-            store = store_for(self._settings(), patience=LOCK_TIMEOUT)
+            store = store_for(self._settings(), lock_timeout=LOCK_TIMEOUT)
             await open_ready(store)
         except BaseException as error:
             with self._guard:

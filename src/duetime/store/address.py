@@ -11,25 +11,25 @@ from duetime.store.protocol.store import Store
 from duetime.store.wrappers.sealed import sealed
 
 
-def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0) -> Store:
-    """A store that is not open yet. A store that `serves` keeps its embedded file; `patience` is how many seconds to
-    wait for a file that another process uses for a moment."""
+def store_for(settings: Settings, *, serves: bool = False, lock_timeout: float = 0.0) -> Store:
+    """A store that is not open yet. A store that `serves` keeps its embedded file; `lock_timeout` is how many seconds
+    to wait for a file that another process uses for a moment."""
     # Also without keys: then encrypted values are recognized as such.
     provider = provider_of(settings)
     envelope = None if provider is None else Envelope(provider)
     sealer = Sealer(settings.sealing_keys, envelope)
-    store = _store_for(settings, serves=serves, patience=patience)
+    store = _store_for(settings, serves=serves, lock_timeout=lock_timeout)
     if envelope is not None:
         envelope.keep_on(store.secrets)
     return sealed(store, sealer)
 
 
-def _store_for(settings: Settings, *, serves: bool, patience: float) -> Store:
+def _store_for(settings: Settings, *, serves: bool, lock_timeout: float) -> Store:
     file = settings.sqlite_file
     if file is not None:
         from duetime.store.sqlite import SqliteStore
 
-        return SqliteStore(file, serves=serves, patience=patience, lanes_per_tenant=settings.lanes_per_tenant)
+        return SqliteStore(file, serves=serves, lock_timeout=lock_timeout, lanes_per_tenant=settings.lanes_per_tenant)
     assert settings.database_url is not None
     from duetime.store.postgres import PostgresStore
 

@@ -1,11 +1,10 @@
 """Circuit breakers of targets."""
 
-from typing import Any
-
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.model.access import Action
 from duetime.model.breaker import Breaker
+from duetime.model.structs import struct_like
 from duetime.wire.breakers import BreakerList, BreakerReset, BreakerView
 
 routes = Routes("Breakers")
@@ -26,14 +25,4 @@ async def reset_breaker(call: Call) -> BreakerView:
 
 
 def _view(breaker: Breaker) -> BreakerView:
-    state: Any = breaker.state.name.lower()
-    return BreakerView(
-        breaker.target,
-        state,
-        breaker.since,
-        breaker.until,
-        breaker.trips,
-        breaker.tried,
-        breaker.failed,
-        breaker.retried,
-    )
+    return struct_like(BreakerView, breaker, state=breaker.state.name.lower())

@@ -4,6 +4,7 @@ from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.model.access import Action
 from duetime.model.calendar import Calendar, make_calendar
+from duetime.model.structs import struct_like
 from duetime.wire.calendars import CalendarList, CalendarRequest, CalendarView
 from duetime.wire.jobs import Deleted
 
@@ -41,4 +42,4 @@ async def delete_calendar(call: Call) -> Deleted:
 
 
 def _view(calendar: Calendar) -> CalendarView:
-    return CalendarView(calendar.name, calendar.dates, calendar.version, calendar.jobs)
+    return struct_like(CalendarView, calendar)

@@ -9,8 +9,9 @@ from duetime.ids import parse, show
 from duetime.model.access import Action
 from duetime.model.forecast import FARTHEST, forecast
 from duetime.model.lists import RunEnd
-from duetime.model.overview import Count, Recent, Standing
+from duetime.model.overview import Recent, Standing
 from duetime.model.schedule import check_moment
+from duetime.model.structs import struct_like
 from duetime.model.tenant import Queue
 from duetime.spec.kinds import read_duration
 from duetime.wire.figures import (
@@ -62,16 +63,14 @@ async def _stats(call: Call, window: timedelta) -> Stats:
         at=recent.until,
         since=recent.since,
         step=step / _SECOND,
-        steps=tuple(
-            StepView(s.at, s.succeeded, s.failed, s.cancelled, s.skipped, s.retried, s.lost) for s in recent.steps
-        ),
+        steps=tuple(struct_like(StepView, each) for each in recent.steps),
         lag=None
         if recent.lag is None
         else LagView(recent.lag.p50 / _SECOND, recent.lag.p95 / _SECOND, recent.lag.most / _SECOND),
-        failing=tuple(FailingView(each.task, each.failed, each.attempts) for each in recent.failing),
-        jobs=_count(standing.jobs),
-        running=_count(standing.running),
-        dead_letters=_count(standing.dead_letters),
+        failing=tuple(struct_like(FailingView, each) for each in recent.failing),
+        jobs=struct_like(CountView, standing.jobs),
+        running=struct_like(CountView, standing.running),
+        dead_letters=struct_like(CountView, standing.dead_letters),
         depth=DepthView(
             sum(depth.high for depth in depths),
             sum(depth.medium for depth in depths),
@@ -151,7 +150,3 @@ async def list_recent_runs(call: Call) -> RecentRuns:
 def _recent(run: RunEnd) -> RecentRun:
     lasted = None if run.started_at is None else (run.finished_at - run.started_at) / _SECOND
     return RecentRun(show("run", run.run_id), run.state.name, run.due_at, lasted)  # type: ignore[arg-type]
-
-
-def _count(count: Count) -> CountView:
-    return CountView(count.value, count.kind)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
@@ -15,6 +15,7 @@ from duetime.model.key_text import new_key_text
 from duetime.model.name import check_key
 from duetime.model.network import check_networks
 from duetime.model.schedule import check_moment
+from duetime.model.structs import struct_like
 from duetime.spec.kinds import read_duration
 from duetime.wire.admin import (
     AuditPage,
@@ -39,7 +40,7 @@ async def list_keys(call: Call) -> KeyPage:
     size = call.query.page_size
     found = await call.service.store.access.keys(_scope(call, root=call.query.root), await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
-    return KeyPage(tuple(KeyView(**_facts(key)) for key in found), await call.next_cursor(place))
+    return KeyPage(tuple(map(_view, found)), await call.next_cursor(place))
 
 
 @routes.post("/v1/admin/keys", Action.MANAGE_KEYS, body=KeyRequest, answer=KeyCreated, status=201)
@@ -67,7 +68,7 @@ async def create_key(call: Call) -> Reply:
         )
     )
     await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
-    return Reply(KeyCreated(**_facts(key), key=made.text))
+    return _created(key, made.text)
 
 
 @routes.post(
@@ -106,7 +107,7 @@ async def rotate_key(call: Call) -> Reply:
     key = await call.service.store.access.rotate_key(scope, key_id, successor, overlap)
     call.service.gate.forget()
     await call.act("keys.rotate", show("key", key_id), show("key", key.id), in_tenant=scope is not None)
-    return Reply(KeyCreated(**_facts(key), key=made.text))
+    return _created(key, made.text)
 
 
 @routes.post(
@@ -124,7 +125,7 @@ async def revoke_key(call: Call) -> KeyView:
     key = await call.service.store.access.revoke_key(scope, key_id)
     call.service.gate.forget()
     await call.act("keys.revoke", show("key", key_id), in_tenant=scope is not None)
-    return KeyView(**_facts(key))
+    return _view(key)
 
 
 @routes.get("/v1/audit", Action.READ_AUDIT, query=AuditQuery, answer=AuditPage)
@@ -135,14 +136,7 @@ async def list_audit(call: Call) -> AuditPage:
     found = await call.service.store.audit.audit(scope, await call.page_start(), size)
     place = found[-1].entry.id if len(found) == size else None
     items = tuple(
-        AuditView(
-            at=each.at,
-            key_id=None if each.entry.key_id is None else show("key", each.entry.key_id),
-            actor=each.entry.actor,
-            action=each.entry.action,
-            object=each.entry.object,
-            detail=each.entry.detail,
-        )
+        struct_like(AuditView, each.entry, at=each.at, key_id=each.entry.key_id and show("key", each.entry.key_id))
         for each in found
     )
     return AuditPage(items, await call.next_cursor(place))
@@ -171,16 +165,13 @@ def _networks(given: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if given is None else check_networks(given, "networks")
 
 
-def _facts(key: ApiKey) -> dict[str, Any]:
-    return {
-        "key_id": show("key", key.id),
-        "role": key.role.name.lower(),
-        "name": key.name,
-        "hint": key.hint,
-        "queues": key.queues,
-        "networks": key.networks,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }
+def _view(key: ApiKey) -> KeyView:
+    return struct_like(KeyView, key, **_names(key))
+
+
+def _created(key: ApiKey, text: str) -> Reply:
+    return Reply(struct_like(KeyCreated, key, **_names(key), key=text))
+
+
+def _names(key: ApiKey) -> dict[str, str]:
+    return {"key_id": show("key", key.id), "role": key.role.name.lower()}

@@ -12,6 +12,7 @@ from duetime.ids import parse, show
 from duetime.model.access import Action
 from duetime.model.alert import TOPICS, Alert, AlertRule, Figure, make_rule
 from duetime.model.notification import Email, Recipient, Slack, Subscription, Webhook, make_subscription
+from duetime.model.structs import struct_like
 from duetime.targets.url import check_url
 from duetime.wire.jobs import Deleted
 from duetime.wire.notifications import (
@@ -44,15 +45,12 @@ async def put_subscription(call: Call) -> SubscriptionView:
     if not isinstance(request.to, EmailTo):
         check_url(request.to.url, call.service.targets.guard, "to.url")
     wanted = make_subscription(
-        Subscription(
-            call.path["subscription"],
-            _recipient(request.to),
-            request.topics,
-            request.queues,
-            request.tags,
-            tuple(_job_id(text, index) for index, text in enumerate(request.job_ids)),
-            request.late_after,
-            request.paused,
+        struct_like(
+            Subscription,
+            request,
+            name=call.path["subscription"],
+            to=_recipient(request.to),
+            jobs=tuple(_job_id(text, index) for index, text in enumerate(request.job_ids)),
         )
     )
     await call.service.store.notifications.put_subscription(call.tenant_id, wanted)
@@ -120,27 +118,17 @@ def _view(subscription: Subscription) -> SubscriptionView:
             to = SlackTo(url)
         case Email(address):
             to = EmailTo(address)
-    return SubscriptionView(
-        subscription.name,
-        to,
-        subscription.topics,
-        subscription.queues,
-        subscription.tags,
-        tuple(show("job", each) for each in subscription.jobs),
-        subscription.late_after,
-        subscription.paused,
-    )
+    job_ids = tuple(show("job", each) for each in subscription.jobs)
+    return struct_like(SubscriptionView, subscription, to=to, job_ids=job_ids)
 
 
 def _alert(alert: Alert) -> AlertView:
     rule = alert.rule
-    return AlertView(
-        name=rule.name,
+    return struct_like(
+        AlertView,
+        rule,
         figure=rule.figure.value,
-        threshold=rule.threshold,
         until=rule.good,
-        for_seconds=rule.for_seconds,
-        queue=rule.queue,
         topic=TOPICS[rule.figure],
         open=alert.open,
         value=alert.value,

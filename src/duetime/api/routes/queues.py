@@ -9,6 +9,7 @@ from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.limits import QueueLimits, parse_rate
 from duetime.model.name import check_name
+from duetime.model.structs import struct_like
 from duetime.model.tenant import Queue
 from duetime.wire.fields import Nothing
 from duetime.wire.service import (
@@ -73,18 +74,7 @@ async def list_workers(call: Call) -> WorkerList:
     now, found = await store.now(), await store.leases.workers(call.tenant_id)
     return WorkerList(
         tuple(
-            WorkerView(
-                worker_id=show("wrk", each.id),
-                name=each.name,
-                tasks=each.tasks,
-                queues=each.queues,
-                slots=each.slots,
-                started_at=each.started_at,
-                lease_until=each.lease_until,
-                heard_at=each.heard_at,
-                version=each.version,
-                alive=each.lease_until > now,
-            )
+            struct_like(WorkerView, each, worker_id=show("wrk", each.id), alive=each.lease_until > now)
             for each in found
         )
     )
@@ -94,7 +84,7 @@ async def list_workers(call: Call) -> WorkerList:
 async def list_tasks(call: Call) -> TaskList:
     """List the tasks that live workers provide."""
     found = await call.service.store.queues.tasks(call.tenant_id)
-    return TaskList(tuple(TaskView(each.name, each.workers, each.queues) for each in found))
+    return TaskList(tuple(struct_like(TaskView, each) for each in found))
 
 
 async def _pause(call: Call) -> QueueView:
@@ -117,15 +107,12 @@ def _name(call: Call) -> str:
 
 
 def _view(queue: Queue) -> QueueView:
-    depth = queue.depth
     limits = queue.limits
-    return QueueView(
-        queue.name,
-        queue.paused,
-        queue.paused_at,
-        DepthView(depth.high, depth.medium, depth.low, depth.capped),
-        limits.running,
-        None if limits.rate is None else str(limits.rate),
-        None if limits.running is None else queue.running,
-        queue.held_back,
+    return struct_like(
+        QueueView,
+        queue,
+        depth=struct_like(DepthView, queue.depth),
+        running_limit=limits.running,
+        rate=None if limits.rate is None else str(limits.rate),
+        running=None if limits.running is None else queue.running,
     )

@@ -13,6 +13,7 @@ from duetime.ids import show
 from duetime.model.access import ALLOWED, Action, ApiKey, Role, may
 from duetime.model.key_text import hash_of, looks_like_key
 from duetime.model.session import EVERYWHERE, Session, SessionScope
+from duetime.model.structs import struct_like
 from duetime.wire.admin import LoginLink, SessionPage, SessionQuery, SessionsOf, SessionView
 from duetime.wire.fields import Nothing
 from duetime.wire.figures import Me
@@ -160,18 +161,13 @@ def _scope(call: Call, of: SessionsOf) -> SessionScope:
 
 
 def _view(call: Call, session: Session) -> SessionView:
-    return SessionView(
+    return struct_like(
+        SessionView,
+        session,
         session_id=show("ses", session.id),
         key_id=show("key", session.key_id),
-        key_name=session.key_name,
-        role=session.role.name.lower(),  # type: ignore[arg-type]
-        tenant=session.tenant,
-        address=session.address,
+        role=session.role.name.lower(),
         user_agent=session.agent,
-        created_at=session.created_at,
-        last_seen_at=session.last_seen_at,
-        expires_at=session.expires_at,
-        ends_at=session.ends_at,
         current=session.id == call.who.session_id,
     )
 

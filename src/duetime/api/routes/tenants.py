@@ -8,6 +8,7 @@ from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.errors import NotFound
 from duetime.model.access import Action
+from duetime.model.structs import struct_like
 from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, Tenant, TenantChange, TenantLimits, TenantState
 from duetime.wire.admin import LimitsBody, TenantPage, TenantPatch, TenantRequest, TenantView
 from duetime.wire.fields import PageQuery
@@ -83,12 +84,4 @@ def _limits(before: TenantLimits, given: LimitsBody) -> TenantLimits:
 
 
 def _view(tenant: Tenant) -> TenantView:
-    return TenantView(
-        name=tenant.name,
-        state="SUSPENDED" if tenant.state is TenantState.SUSPENDED else "ACTIVE",
-        tier=tenant.tier,
-        weight=tenant.weight,
-        limits=LimitsBody(**msgspec.structs.asdict(tenant.limits)),
-        encrypt_args=tenant.encrypt_args,
-        created_at=tenant.created_at,
-    )
+    return struct_like(TenantView, tenant, state=tenant.state.name, limits=struct_like(LimitsBody, tenant.limits))

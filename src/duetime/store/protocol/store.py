@@ -6,6 +6,7 @@ when the database cannot be reached or the call can be retried, and `StoreReject
 themselves. Any number of processes may call all methods concurrently.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
@@ -457,7 +458,7 @@ class CallerTransactions(Protocol):
 
 
 @dataclass(eq=False, repr=False)
-class Store:
+class Store(ABC):
     """All roles of a store, one attribute each. Sealing, observing and quotas replace single roles in a copy of the
     store (`store/wrappers/overlay.py`)."""
 
@@ -519,9 +520,9 @@ class Store:
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         return self.lifecycle.listen(callback)
 
+    @abstractmethod
     def companion(self) -> "Store":
         """A store on the same database for another event loop (the heartbeat's); the caller opens and closes it."""
-        raise NotImplementedError
 
 
 ROLES = tuple(each.name for each in fields(Store) if each.name != "sealer")

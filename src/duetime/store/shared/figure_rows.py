@@ -7,7 +7,7 @@ from uuid import UUID
 from duetime.model.attempt import AttemptState
 from duetime.model.overview import AheadPage, ComingJob, Count, Failing, Lag, Recent, Step, Waiting
 from duetime.model.run import RunState
-from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.job_rows import Fields, from_row
 
 CAP = 10_000
 """The cap on counts of jobs, running runs and dead letters."""
@@ -71,16 +71,7 @@ def waiting(rows: Iterable[Fields]) -> tuple[Waiting, ...]:
 
 
 def coming_job(row: Fields) -> ComingJob:
-    return ComingJob(
-        row["job_id"],
-        row["queue"],
-        row["recurring"],
-        bytes(row["schedule"]),
-        row["options"],
-        row["next_fire_at"],
-        row["made"],
-        row["owed"],
-    )
+    return from_row(ComingJob, row, schedule=bytes(row["schedule"]))
 
 
 def sample_bound(there: int) -> bytes:

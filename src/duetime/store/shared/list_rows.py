@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from duetime.ids import time_of
 from duetime.model.attempt import Run
-from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState, decode_options
 from duetime.model.lane import tier_of
 from duetime.model.lists import (
@@ -22,7 +22,8 @@ from duetime.model.lists import (
 )
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, shown_schedule
-from duetime.store.shared.job_rows import Fields, planned_for
+from duetime.model.structs import struct_like
+from duetime.store.shared.job_rows import Fields, failure_of, from_row, planned_for
 
 _ERROR_SHOWN = 500
 
@@ -30,20 +31,15 @@ _ERROR_SHOWN = 500
 def stored_job_item(row: Fields) -> JobItem:
     recurring = bool(row["recurring"])
     moments = [moment for moment in (planned_for(row), row["waiting"]) if moment is not None]
-    return JobItem(
-        id=row["id"],
-        tenant_id=row["tenant_id"],
-        task=row["task"],
-        queue=row["queue"],
+    return from_row(
+        JobItem,
+        row,
         tier=tier_of(row["tier"]),
         status=status_of_job(JobState(row["state"]), recurring=recurring),
         recurring=recurring,
         schedule=shown_schedule(row["schedule"]),
         next_run=min(moments, default=None),
         options=decode_options(row["options"]),
-        version=row["version"],
-        created_at=row["created_at"],
-        problem=row["problem"],
     )
 
 
@@ -76,41 +72,23 @@ def _one_off(row: Fields, tenant_id: int, job_id: UUID, status: JobStatus, next_
 def live_run_item(row: Fields) -> RunItem:
     state = _live(row)
     started_at = row["started_at"] if state is RunState.RUNNING else None
-    return _run(row, state, started_at, None, None, None)
+    return _run(row, state, started_at, finished_at=None, failure=None, error=None)
 
 
 def ended_run_item(row: Fields) -> RunItem:
-    failure = None if row["failure"] is None else FailureClass(row["failure"])
-    return _run(row, RunState(row["end_state"]), row["started_at"], row["finished_at"], failure, row["error"])
+    return _run(row, RunState(row["end_state"]), row["started_at"], failure=failure_of(row))
 
 
-def _run(
-    row: Fields,
-    state: RunState,
-    started_at: datetime | None,
-    finished_at: datetime | None,
-    failure: FailureClass | None,
-    error: str | None,
-) -> RunItem:
-    return RunItem(
-        id=row["id"],
-        job_id=row["job_id"],
-        tenant_id=row["tenant_id"],
-        task=row["task"],
-        queue=row["queue"],
+def _run(row: Fields, state: RunState, started_at: datetime | None, **given: Any) -> RunItem:
+    return from_row(
+        RunItem,
+        row,
         tier=tier_of(row["tier"]),
         state=state,
-        attempt=row["attempt"],
-        lost=row["lost"],
-        due_at=row["due_at"],
-        ready_at=row["ready_at"],
         started_at=started_at,
-        finished_at=finished_at,
-        worker_id=row["worker_id"],
-        failure=failure,
-        error=error,
         replays=decode_options(row["options"]).replays,
         first_started_at=row["first_started_at"] or started_at,
+        **given,
     )
 
 
@@ -119,32 +97,17 @@ def run_end(row: Fields) -> RunEnd:
 
 
 def dead_letter(row: Fields) -> DeadLetter:
-    return DeadLetter(
-        run_id=row["run_id"],
-        job_id=row["job_id"],
-        tenant_id=row["tenant_id"],
-        task=row["task"],
-        queue=row["queue"],
-        tier=tier_of(row["tier"]),
-        attempt=row["attempt"],
-        lost=row["lost"],
-        failure=None if row["failure"] is None else FailureClass(row["failure"]),
-        error=row["error"],
-        due_at=row["due_at"],
-        died_at=row["died_at"],
-        options=decode_options(row["options"]),
-        fingerprint=row["fingerprint"],
-    )
+    tier, options = tier_of(row["tier"]), decode_options(row["options"])
+    return from_row(DeadLetter, row, tier=tier, failure=failure_of(row), options=options)
 
 
 def dead_group(row: Fields) -> DeadGroup:
-    return DeadGroup(
-        fingerprint=row["fingerprint"],
+    return from_row(
+        DeadGroup,
+        row,
         count=row["size"],
-        failure=None if row["failure"] is None else FailureClass(row["failure"]),
-        error=row["error"],
+        failure=failure_of(row),
         tasks=tuple(sorted(row["tasks"])),
-        first_died_at=row["first_died_at"],
         last_died_at=row["died_at"],
         newest_run=row["run_id"],
     )
@@ -170,26 +133,8 @@ def report(job: Job, recurring: bool | None, runs: Sequence[tuple[Run, bytes | N
 
 
 def _item_of(run: Run, options: bytes | None) -> RunItem:
-    return RunItem(
-        id=run.id,
-        job_id=run.job_id,
-        tenant_id=run.tenant_id,
-        task=run.task,
-        queue=run.queue,
-        tier=run.tier,
-        state=run.state,
-        attempt=run.attempt,
-        lost=run.lost,
-        due_at=run.due_at,
-        ready_at=run.ready_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        worker_id=run.worker_id,
-        failure=run.failure,
-        error=None if run.error is None else run.error[:_ERROR_SHOWN],
-        replays=decode_options(options).replays,
-        first_started_at=run.first_started_at,
-    )
+    error = None if run.error is None else run.error[:_ERROR_SHOWN]
+    return struct_like(RunItem, run, error=error, replays=decode_options(options).replays)
 
 
 def _live(row: Fields) -> RunState:

@@ -10,7 +10,7 @@ from duetime.model.audit import Audited, AuditEntry
 from duetime.model.session import Session
 from duetime.model.tenant import Tenant, TenantState
 from duetime.store.rules.quotas import limits_of
-from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.job_rows import Fields, from_row
 
 FIRST_ID = UUID(int=0)
 """Below all ids."""
@@ -31,55 +31,20 @@ UNREAD_EVENTS = timedelta(days=1)
 
 
 def stored_tenant(row: Fields) -> Tenant:
-    return Tenant(
-        id=row["id"],
-        name=row["name"],
-        state=TenantState(row["state"]),
-        tier=row["tier"],
-        weight=row["weight"],
-        limits=limits_of(row),
-        encrypt_args=row["encrypt_args"],
-        created_at=row["created_at"],
-    )
+    return from_row(Tenant, row, state=TenantState(row["state"]), limits=limits_of(row))
 
 
 def stored_key(row: Fields) -> ApiKey:
-    return ApiKey(
-        id=row["id"],
-        tenant_id=row["tenant_id"],
-        role=Role(row["role"]),
-        name=row["name"],
-        hint=row["hint"],
-        queues=tuple(row["queues"]),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        last_used_at=row["last_used_at"],
-        networks=tuple(row["networks"]),
-    )
+    lists = {"queues": tuple(row["queues"]), "networks": tuple(row["networks"])}
+    return from_row(ApiKey, row, role=Role(row["role"]), **lists)
 
 
 def stored_session(row: Fields) -> Session:
-    return Session(
-        id=row["id"],
-        key_id=row["key_id"],
-        key_name=row["key_name"],
-        role=Role(row["role"]),
-        tenant=row["tenant"],
-        address=row["address"],
-        agent=row["agent"],
-        created_at=row["created_at"],
-        last_seen_at=row["last_seen_at"],
-        expires_at=row["expires_at"],
-        ends_at=row["ends_at"],
-    )
+    return from_row(Session, row, role=Role(row["role"]))
 
 
 def audited(row: Fields) -> Audited:
-    entry = AuditEntry(
-        row["id"], row["tenant_id"], row["key_id"], row["actor"], row["action"], row["object"], row["detail"]
-    )
-    return Audited(entry, row["at"])
+    return Audited(from_row(AuditEntry, row), row["at"])
 
 
 def no_tenant(name: str) -> NotFound:

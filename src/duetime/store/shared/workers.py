@@ -6,6 +6,7 @@ from uuid import UUID
 from duetime.errors import NotFound
 from duetime.ids import show
 from duetime.model.worker import Worker
+from duetime.store.shared.job_rows import from_row
 from duetime.store.shared.transaction import Row, SharedRole
 
 
@@ -33,17 +34,4 @@ class WorkerRole(SharedRole):
 
 
 def _worker(row: Row) -> Worker:
-    return Worker(
-        id=row["id"],
-        name=row["name"],
-        tasks=tuple(row["tasks"]),
-        queues=tuple(row["queues"]),
-        slots=row["slots"],
-        started_at=row["started_at"],
-        lease_until=row["lease_until"],
-        tenant_id=row["tenant_id"],
-        version=row["version"],
-        heard_at=row["heard_at"],
-        key_id=row["key_id"],
-        token_hash=row["token_hash"],
-    )
+    return from_row(Worker, row, tasks=tuple(row["tasks"]), queues=tuple(row["queues"]))

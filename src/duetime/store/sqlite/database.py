@@ -49,14 +49,14 @@ class Database:
         on_rollback: Callable[[], None],
         on_ends: Callable[[], None] = lambda: None,
         serves: bool = False,
-        patience: float = 0.0,
+        lock_timeout: float = 0.0,
     ) -> None:
         self.path = path
         self.clock = clock
         self._on_rollback = on_rollback
         self._on_ends = on_ends
         self._serves = serves
-        self._patience = patience
+        self._lock_timeout = lock_timeout
         self._guard = Lock()
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._thread: Thread | None = None
@@ -114,7 +114,7 @@ class Database:
     def _serve(self, queue: "SimpleQueue[Asked | None]", opening: Asked) -> None:
         ownership = None
         if self.path is not None:
-            ownership = Ownership(self.path, serves=self._serves, patience=self._patience)
+            ownership = Ownership(self.path, serves=self._serves, lock_timeout=self._lock_timeout)
         try:
             if ownership is not None:
                 ownership.take()

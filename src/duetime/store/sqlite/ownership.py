@@ -106,15 +106,15 @@ def _read_owner(handle: int) -> Owner:
 
 
 class Ownership:
-    def __init__(self, path: Path, *, serves: bool = False, patience: float = 0.0) -> None:
+    def __init__(self, path: Path, *, serves: bool = False, lock_timeout: float = 0.0) -> None:
         self._path = path
         self._serves = serves
-        self._patience = patience
+        self._lock_timeout = lock_timeout
         self._resolved: Path | None = None
         self._handle: int | None = None
 
     def take(self) -> None:
-        """Lock the file. Waits up to `patience` seconds, unless a server owns it, and then raises `StoreLocked`."""
+        """Lock the file. Waits up to `lock_timeout` seconds, unless a server owns it, and then raises `StoreLocked`."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             resolved = self._path.resolve()
@@ -142,7 +142,7 @@ class Ownership:
         try:
             self._try(resolved)
         except StoreLocked as error:
-            if not self._patience or error.owner_serves:
+            if not self._lock_timeout or error.owner_serves:
                 raise
         else:
             return
@@ -154,10 +154,10 @@ class Ownership:
                     self._try(resolved)
                 except StoreLocked as error:
                     waited = monotonic() - began
-                    if error.owner_serves or waited > self._patience:
+                    if error.owner_serves or waited > self._lock_timeout:
                         raise
                     if waited > _TELL_AFTER and not told:
-                        log.warning("waiting, for up to %.0f s: %s", self._patience, error.message)
+                        log.warning("waiting, for up to %.0f s: %s", self._lock_timeout, error.message)
                         told = True
                 else:
                     return

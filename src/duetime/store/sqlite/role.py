@@ -25,7 +25,7 @@ class Context:
         clock: Clock,
         lanes_per_tenant: int,
         serves: bool,
-        patience: float,
+        lock_timeout: float,
         database: Callable[..., Database],
     ) -> None:
         self.lane_book = LaneBook(clock, lanes_per_tenant)
@@ -38,7 +38,7 @@ class Context:
             on_rollback=self.lane_book.forget,
             on_ends=lambda: self.hints.give(Hint.ENDED),
             serves=serves,
-            patience=patience,
+            lock_timeout=lock_timeout,
         )
         self.transactions = SqliteTransactions(self.database)
 
