@@ -42,17 +42,11 @@ Root = Annotated[bool, typer.Option("--root", help="A root key instead of a tena
 @server_command
 def list_tenants(command: ServerCommand) -> None:
     """List the tenants."""
-    columns = {
-        "tenant": lambda tenant: tenant.name,
-        "state": lambda tenant: tenant.state,
-        "tier": lambda tenant: tenant.tier,
-        "weight": lambda tenant: tenant.weight,
-        "stored jobs": lambda tenant: tenant.limits.stored_jobs,
-        "running runs": lambda tenant: tenant.limits.running_runs,
-        "submissions/s": lambda tenant: tenant.limits.submissions_per_second,
-        "fires/s": lambda tenant: tenant.limits.fires_per_second,
-    }
-    command.table(command.client.tenants(), columns)
+    command.table(
+        command.client.tenants(),
+        "tenant=name state tier weight stored_jobs=limits.stored_jobs running_runs=limits.running_runs"
+        " submissions/s=limits.submissions_per_second fires/s=limits.fires_per_second",
+    )
 
 
 @tenants.command()
@@ -118,18 +112,10 @@ def change(
 @server_command
 def list_keys(command: ServerCommand, root: Root = False) -> None:
     """List the keys of the tenant. The text of a key is shown once, when it is created."""
-    columns = {
-        "key id": lambda key: key.key_id,
-        "name": lambda key: key.name,
-        "role": lambda key: key.role,
-        "key": lambda key: key.hint,
-        "queues": lambda key: key.queues,
-        "networks": lambda key: key.networks,
-        "last used": lambda key: key.last_used_at,
-        "expires": lambda key: key.expires_at,
-        "revoked": lambda key: key.revoked_at,
-    }
-    command.table(command.client.keys(root=root), columns)
+    command.table(
+        command.client.keys(root=root),
+        "key_id name role key=hint queues networks last_used=last_used_at expires=expires_at revoked=revoked_at",
+    )
 
 
 @keys.command("create")
@@ -189,15 +175,10 @@ def audit(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of entries.")] = 50,
 ) -> None:
     """List who did what to which object, newest first."""
-    columns = {
-        "at": lambda entry: entry.at,
-        "who": lambda entry: entry.actor,
-        "did": lambda entry: entry.action,
-        "to": lambda entry: entry.object,
-        "detail": lambda entry: entry.detail,
-        "key id": lambda entry: entry.key_id,
-    }
-    command.table(limited(command.client.audit(all=all, page_size=min(limit, 200)), limit), columns)
+    command.table(
+        limited(command.client.audit(all=all, page_size=min(limit, 200)), limit),
+        "at who=actor did=action to=object detail key_id",
+    )
 
 
 def _expiry(command: ServerCommand, at: str | None, length: str | None) -> str | None:

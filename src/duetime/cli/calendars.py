@@ -18,14 +18,13 @@ CalendarName = Annotated[str, typer.Argument(metavar="NAME")]
 @server_command
 def list_calendars(command: ServerCommand) -> None:
     """List the calendars, with the number of jobs that exclude their days."""
-    columns = {
-        "calendar": lambda calendar: calendar.name,
-        "days": lambda calendar: len(calendar.dates),
-        "first": lambda calendar: min(calendar.dates, default=None),
-        "last": lambda calendar: max(calendar.dates, default=None),
-        "jobs": lambda calendar: calendar.jobs,
-    }
-    command.table(command.client.list_calendars().items, columns)
+    command.table(
+        command.client.list_calendars().items,
+        "calendar=name days first last jobs",
+        days=lambda calendar: len(calendar.dates),
+        first=lambda calendar: min(calendar.dates, default=None),
+        last=lambda calendar: max(calendar.dates, default=None),
+    )
 
 
 @application.command()

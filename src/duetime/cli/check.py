@@ -8,37 +8,36 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from duetime.cli.app_loader import load_app, load_settings
-from duetime.cli.options import Config, DatabaseUrl, DataDir, Json, MaybeAppName
-from duetime.cli.output import clear_errors, out, say
+from duetime.cli.app_loader import load_app
+from duetime.cli.options import MaybeAppName
+from duetime.cli.output import out, say
+from duetime.cli.settings_commands import DATABASE, settings_command
 from duetime.duration import format_duration
 from duetime.settings import Settings
 
 
+@settings_command(DATABASE)
 def check(
+    settings: Settings,
     app: MaybeAppName = None,
-    config: Config = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
     show_settings: bool = typer.Option(False, "--settings", help="Show every setting and its value."),
-    json: Json = False,
+    *,
+    json: bool,
 ) -> None:
     """Check the settings, the database, the schema, and the app if you name one. Exits with 0 when all is well. Changes
     nothing."""
-    with clear_errors(json=json):
-        settings = load_settings(config, database_url=database_url, data_dir=data_dir)
-        facts: dict[str, Any] = {} if app is None else {"tasks": sorted(load_app(app, settings).tasks)}
-        facts |= asyncio.run(_look(settings))
-        values = {name: _shown(value) for name, value in settings.__rich_repr__()} if show_settings else {}
-        if json:
-            say("", json=True, **facts, **({"settings": values} if show_settings else {}))
-            return
-        table = Table(show_header=False, box=None)
-        for name, value in facts.items():
-            table.add_row(f"[green]✓[/] {name.replace('_', ' ')}", escape(str(_shown(value))))
-        for name, value in values.items():
-            table.add_row(f"  {name}", escape(str(value)))
-        out.print(table)
+    facts: dict[str, Any] = {} if app is None else {"tasks": sorted(load_app(app, settings).tasks)}
+    facts |= asyncio.run(_look(settings))
+    values = {name: _shown(value) for name, value in settings.__rich_repr__()} if show_settings else {}
+    if json:
+        say("", json=True, **facts, **({"settings": values} if show_settings else {}))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(f"[green]✓[/] {name.replace('_', ' ')}", escape(str(_shown(value))))
+    for name, value in values.items():
+        table.add_row(f"  {name}", escape(str(value)))
+    out.print(table)
 
 
 async def _look(settings: Settings) -> dict[str, Any]:

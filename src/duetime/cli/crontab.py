@@ -42,13 +42,7 @@ def import_crontab(
     """
     entries, left_out = read_crontab(read_lines(file), system=system)
     good, planned = _plan(command, entries, left_out, tz)
-    columns = {
-        "line": lambda each: each.line,
-        "when": lambda each: each.sentence,
-        "next run": lambda each: each.next_run,
-        "command": lambda each: each.command,
-    }
-    command.table(planned, columns)
+    command.table(planned, "line when=sentence next_run command")
     for each in sorted(left_out, key=lambda each: each.line):
         err.print(
             f"[yellow]line {each.line} is skipped[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True

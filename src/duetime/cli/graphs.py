@@ -23,15 +23,10 @@ GraphId = Annotated[str, typer.Argument(metavar="GRAPH", help="The graph's id: g
 @server_command
 def list_graphs(command: ServerCommand, limit: Limit = 50) -> None:
     """List graphs, newest first."""
-    columns = {
-        "graph id": lambda graph: graph.graph_id,
-        "name": lambda graph: graph.name,
-        "status": lambda graph: graph.status,
-        "nodes": lambda graph: graph.size,
-        "created": lambda graph: graph.created_at,
-        "ended": lambda graph: graph.ended_at,
-    }
-    command.table(limited(command.client.graphs(page_size=min(limit, 200)), limit), columns)
+    command.table(
+        limited(command.client.graphs(page_size=min(limit, 200)), limit),
+        "graph_id name status nodes=size created=created_at ended=ended_at",
+    )
 
 
 @graphs.command()
@@ -85,12 +80,8 @@ def _show(command: ServerCommand, graph: GraphView) -> None:
     parents: dict[str, list[str]] = {}
     for edge in graph.edges:
         parents.setdefault(edge.child, []).append(edge.parent)
-    columns = {
-        "node": lambda node: node.name,
-        "task": lambda node: node.task,
-        "status": lambda node: node.status,
-        "seconds": lambda node: node.duration,
-        "after": lambda node: parents.get(node.name, []),
-        "run id": lambda node: node.run_id,
-    }
-    command.table(graph.nodes, columns)
+    command.table(
+        graph.nodes,
+        "node=name task status seconds=duration after run_id",
+        after=lambda node: parents.get(node.name, []),
+    )

@@ -34,15 +34,11 @@ def list_jobs(
     found = command.client.jobs(
         status=status, task=task, queue=queue, owner=owner, name=name, tag=tag, page_size=page_size
     )
-    columns = {
-        "job id": lambda job: job.job_id,
-        "task": lambda job: job.task,
-        "status": lambda job: job.status.value,
-        "next run": lambda job: job.next_run,
-        "schedule": lambda job: job.schedule.sentence if job.recurring else "once",
-        "name": lambda job: job.name,
-    }
-    command.table(limited(found, limit), columns)
+    command.table(
+        limited(found, limit),
+        "job_id task status=status.value next_run schedule name",
+        schedule=lambda job: job.schedule.sentence if job.recurring else "once",
+    )
 
 
 @application.command()

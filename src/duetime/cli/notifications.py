@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import ServerCommand, server_command, shown
+from duetime.cli.server_commands import ServerCommand, server_command
 from duetime.errors import InvalidInput
 from duetime.wire.notifications import FigureName
 
@@ -20,14 +20,12 @@ Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Only this queu
 @server_command
 def list_subscriptions(command: ServerCommand) -> None:
     """List the subscriptions."""
-    columns = {
-        "name": lambda each: each.name,
-        "to": lambda each: getattr(each.to, "url", None) or getattr(each.to, "address", ""),
-        "topics": lambda each: each.topics,
-        "queues": lambda each: each.queues or "all",
-        "paused": lambda each: each.paused,
-    }
-    command.table(command.client.list_subscriptions().items, columns)
+    command.table(
+        command.client.list_subscriptions().items,
+        "name to topics queues paused",
+        to=lambda each: getattr(each.to, "url", None) or getattr(each.to, "address", ""),
+        queues=lambda each: each.queues or "all",
+    )
 
 
 @subscriptions.command("set")
@@ -71,16 +69,12 @@ def delete_subscription(command: ServerCommand, name: Name) -> None:
 @server_command
 def list_alerts(command: ServerCommand) -> None:
     """List the alert rules and their states."""
-    columns = {
-        "name": lambda each: each.name,
-        "figure": lambda each: each.figure,
-        "queue": lambda each: each.queue or "all",
-        "threshold": lambda each: f"{each.threshold:g}",
-        "value": lambda each: "" if each.value is None else f"{each.value:g}",
-        "state": lambda each: "open" if each.open else "",
-        "since": lambda each: shown(each.changed_at),
-    }
-    command.table(command.client.list_alerts().items, columns)
+    command.table(
+        command.client.list_alerts().items,
+        "name figure queue threshold value state since=changed_at",
+        queue=lambda each: each.queue or "all",
+        state=lambda each: "open" if each.open else "",
+    )
 
 
 @alerts.command("set")

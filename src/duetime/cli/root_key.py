@@ -7,29 +7,27 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from duetime.cli.app_loader import load_settings
-from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
-from duetime.cli.output import clear_errors, say
+from duetime.cli.output import say
+from duetime.cli.settings_commands import DATABASE, settings_command
 from duetime.model.key_text import KeyText
 from duetime.settings import Settings
 
 
+@settings_command(DATABASE)
 def root_key(
-    config: Config = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
+    settings: Settings,
     expires_in: Annotated[
         str | None, typer.Option("--expires-in", help="After how long the key expires: 30d, 12h. Default: never.")
     ] = None,
-    json: Json = False,
+    *,
+    json: bool,
 ) -> None:
     """Create a root key, which may do everything in every tenant. It is shown once."""
     from duetime.spec.kinds import read_duration
 
-    with clear_errors(json=json):
-        lifetime = None if expires_in is None else read_duration(expires_in, "expires_in")
-        made = asyncio.run(_make(load_settings(config, database_url=database_url, data_dir=data_dir), lifetime))
-        say(escape(made.text), json=json, key=made.text, hint=made.hint)
+    lifetime = None if expires_in is None else read_duration(expires_in, "expires_in")
+    made = asyncio.run(_make(settings, lifetime))
+    say(escape(made.text), json=json, key=made.text, hint=made.hint)
 
 
 async def _make(settings: Settings, lifetime: timedelta | None) -> KeyText:

@@ -10,25 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from duetime.cli.app_loader import load_app, load_settings
-from duetime.cli.options import (
-    Config,
-    DatabaseUrl,
-    DataDir,
-    Host,
-    Json,
-    LogLevel,
-    MaybeAppName,
-    Port,
-    Processes,
-    Slots,
-    Threads,
-    TlsCert,
-    TlsClientCa,
-    TlsKey,
-)
-from duetime.cli.output import clear_errors, is_terminal, say, set_up_logging
-from duetime.process.privacy import keep_secrets_private
+from duetime.cli.app_loader import load_app
+from duetime.cli.options import MaybeAppName
+from duetime.cli.output import is_terminal, say, set_up_logging
+from duetime.cli.settings_commands import DATABASE, EXECUTORS, LOGGING, SERVER, settings_command
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
@@ -41,80 +26,50 @@ _EXIT_TIMEOUT = 2.0
 """Seconds for remaining threads and tasks to end, once everything has stopped."""
 
 
-def up(
-    app: MaybeAppName = None,
-    config: Config = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    slots: Slots = None,
-    threads: Threads = None,
-    processes: Processes = None,
-    host: Host = None,
-    port: Port = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-    log_level: LogLevel = None,
-    json: Json = False,
-) -> None:
+@settings_command(DATABASE, EXECUTORS, SERVER, LOGGING, private=True)
+def up(settings: Settings, app: MaybeAppName = None, *, json: bool) -> None:
     """Run everything in one process, on an embedded SQLite file.
 
     This runs the HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is created and updated
     automatically. Ctrl-C stops gracefully: running tasks may finish, nothing is lost.
     """
-    keep_secrets_private()  # before anything that takes time
     from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
     from duetime.cli.ticker import Ticker
     from duetime.node.assembly import Node
 
-    with clear_errors(json=json):
-        settings = load_settings(
-            config,
-            database_url=database_url,
-            data_dir=data_dir,
-            slots=slots,
-            threads=threads,
-            processes=processes,
-            host=host,
-            port=port,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_client_ca=tls_client_ca,
-            log_level=log_level,
-        )
-        start_logging(settings, json=json)
-        loaded = None if app is None else load_app(app, settings)
-        node = Node(
-            with_encryption_key(settings),
-            app=loaded,
-            serve=True,
-            observe=Ticker(json=json),
-            migrate=True,
-            targets=settings.targets == "on",
-            forget_address=lambda: (settings.data_dir / SERVER_URL).unlink(missing_ok=True),
-        )
+    start_logging(settings, json=json)
+    loaded = None if app is None else load_app(app, settings)
+    node = Node(
+        with_encryption_key(settings),
+        app=loaded,
+        serve=True,
+        observe=Ticker(json=json),
+        migrate=True,
+        targets=settings.targets == "on",
+        forget_address=lambda: (settings.data_dir / SERVER_URL).unlink(missing_ok=True),
+    )
 
-        async def ready(store: "Store", server: "HttpServer | None") -> None:
-            assert server is not None
-            key = await ensure_admin_key(store, settings.data_dir)
-            write_private(settings.data_dir / SERVER_URL, server.url + "\n")
-            tasks = [] if loaded is None else sorted(loaded.tasks)
-            say(
-                f"[bold]duetime is up[/] on {escape(database_of(settings))}, with "
-                f"{len(tasks)} tasks{': ' + ', '.join(tasks) if tasks else ''}. Ctrl-C stops it.",
-                json=json,
-                event="up",
-                database=database_of(settings),
-                tasks=tasks,
-                url=server.url,
-            )
-            if not json:
-                say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
-                say(await _login_line(store, server, key.hash), json=False)
+    async def ready(store: "Store", server: "HttpServer | None") -> None:
+        assert server is not None
+        key = await ensure_admin_key(store, settings.data_dir)
+        write_private(settings.data_dir / SERVER_URL, server.url + "\n")
+        tasks = [] if loaded is None else sorted(loaded.tasks)
+        say(
+            f"[bold]duetime is up[/] on {escape(database_of(settings))}, with "
+            f"{len(tasks)} tasks{': ' + ', '.join(tasks) if tasks else ''}. Ctrl-C stops it.",
+            json=json,
+            event="up",
+            database=database_of(settings),
+            tasks=tasks,
+            url=server.url,
+        )
+        if not json:
+            say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
+            say(await _login_line(store, server, key.hash), json=False)
 
-        run_until_stopped(node.run(ready), json=json)
-        if settings.sqlite_file is None:
-            (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
+    run_until_stopped(node.run(ready), json=json)
+    if settings.sqlite_file is None:
+        (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
 
 
 async def _login_line(store: "Store", server: "HttpServer", key_hash: bytes) -> str:
@@ -127,43 +82,20 @@ async def _login_line(store: "Store", server: "HttpServer", key_hash: bytes) -> 
     return f"Dashboard: {link} (works once)"
 
 
-def server(
-    config: Config = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    host: Host = None,
-    port: Port = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-    log_level: LogLevel = None,
-    json: Json = False,
-) -> None:
+@settings_command(DATABASE, SERVER, LOGGING, private=True)
+def server(settings: Settings, *, json: bool) -> None:
     """Run the HTTP API and the loops of one node (scanner, reaper, pruner) on PostgreSQL. Start as many as you like."""
-    keep_secrets_private()
     from duetime.node.assembly import Node
 
-    with clear_errors(json=json):
-        settings = load_settings(
-            config,
-            database_url=database_url,
-            data_dir=data_dir,
-            host=host,
-            port=port,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_client_ca=tls_client_ca,
-            log_level=log_level,
-        )
-        start_logging(settings, json=json)
-        node = Node(settings, serve=True, targets=settings.targets == "on")
-        where = database_of(settings)
+    start_logging(settings, json=json)
+    node = Node(settings, serve=True, targets=settings.targets == "on")
+    where = database_of(settings)
 
-        async def ready(_: "Store", server: "HttpServer | None") -> None:
-            assert server is not None
-            say(f"serving {escape(where)} on {server.url}", json=json, event="up", database=where, url=server.url)
+    async def ready(_: "Store", server: "HttpServer | None") -> None:
+        assert server is not None
+        say(f"serving {escape(where)} on {server.url}", json=json, event="up", database=where, url=server.url)
 
-        run_until_stopped(node.run(ready), json=json)
+    run_until_stopped(node.run(ready), json=json)
 
 
 def run_until_stopped(running: Coroutine[Any, Any, None], *, json: bool) -> None:

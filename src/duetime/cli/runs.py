@@ -50,16 +50,12 @@ def list_runs(
         if job is None
         else command.client.runs_of_job(job, status=status, page_size=page_size)
     )
-    columns = {
-        "run id": lambda run: run.run_id,
-        "task": lambda run: run.task,
-        "status": lambda run: run.status,
-        "attempt": lambda run: run.attempt,
-        "due": lambda run: run.due_at,
-        "lag": lambda run: None if run.lag is None else f"{run.lag:.3f} s",
-        "error": lambda run: first_line(run.error),
-    }
-    command.table(limited(found, limit), columns)
+    command.table(
+        limited(found, limit),
+        "run_id task status attempt due=due_at lag error",
+        lag=lambda run: None if run.lag is None else f"{run.lag:.3f} s",
+        error=lambda run: first_line(run.error),
+    )
 
 
 @runs.command()
@@ -97,30 +93,22 @@ def list_dead(
     """List dead letters, newest first."""
     wanted = {"task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
     found = command.client.dead_letters(**wanted, page_size=min(limit, 200))
-    columns = {
-        "run id": lambda letter: letter.run_id,
-        "task": lambda letter: letter.task,
-        "died": lambda letter: letter.died_at,
-        "attempts": lambda letter: letter.attempt,
-        "fingerprint": lambda letter: letter.fingerprint,
-        "error": lambda letter: first_line(letter.error),
-    }
-    command.table(limited(found, limit), columns)
+    command.table(
+        limited(found, limit),
+        "run_id task died=died_at attempts=attempt fingerprint error",
+        error=lambda letter: first_line(letter.error),
+    )
 
 
 @dead.command("groups")
 @server_command
 def list_groups(command: ServerCommand, limit: Limit = 50) -> None:
     """Group dead letters by error, the largest groups first."""
-    columns = {
-        "fingerprint": lambda group: group.fingerprint,
-        "count": lambda group: group.count,
-        "tasks": lambda group: group.tasks,
-        "first": lambda group: group.first_died_at,
-        "last": lambda group: group.last_died_at,
-        "error": lambda group: first_line(group.error),
-    }
-    command.table(command.client.group_dead_letters(limit=min(limit, 200)).groups, columns)
+    command.table(
+        command.client.group_dead_letters(limit=min(limit, 200)).groups,
+        "fingerprint count tasks first=first_died_at last=last_died_at error",
+        error=lambda group: first_line(group.error),
+    )
 
 
 @dead.command()
@@ -137,7 +125,8 @@ def replay(
     rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs per second.")] = 100.0,
 ) -> None:
     """Replay dead letters as new runs: one, those that match, or --all."""
-    wanted = _until_now(command, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
+    given = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
+    wanted = _wanted(command, given, everything=everything)
     count, more, began = 0, True, monotonic()
     try:
         with Progress(console=err, transient=True, disable=command.json) as progress:
@@ -174,7 +163,8 @@ def discard(
     yes: Yes = False,
 ) -> None:
     """Remove dead letters: one, those that match, or --all. Asks for confirmation before it removes more than one."""
-    wanted = _until_now(command, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
+    given = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
+    wanted = _wanted(command, given, everything=everything)
     if run is None and command.must_confirm(yes=yes):
         _agree_to_discard(command, wanted)
     count = 0
@@ -190,28 +180,14 @@ def _agree_to_discard(command: ServerCommand, wanted: dict[str, Any]) -> None:
         command.confirm(f"Remove {counted} dead letters? They cannot be replayed afterwards.")
 
 
-def _until_now(command: ServerCommand, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Restrict the filter to runs that are dead by now, on the server's clock. While the cause persists, replayed runs
-    die again, and would be replayed forever."""
-    return wanted | {"end_time": command.client.get_me().now}
-
-
 def first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0][:100]
 
 
-def _wanted(
-    run: str | None,
-    task: str | None,
-    queue: str | None,
-    job: str | None,
-    error: str | None,
-    fingerprint: str | None,
-    *,
-    everything: bool,
-) -> dict[str, Any]:
-    wanted = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    if not given and not everything:
+def _wanted(command: ServerCommand, given: dict[str, str | None], *, everything: bool) -> dict[str, Any]:
+    """The filter, restricted to runs that are dead by now, on the server's clock. While the cause persists, replayed
+    runs die again, and would be replayed forever."""
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if not wanted and not everything:
         raise typer.BadParameter("give a RUN, --task, --queue, --job, --error, --fingerprint or --all")
-    return given
+    return wanted | {"end_time": command.client.get_me().now}

@@ -17,13 +17,11 @@ SecretName = Annotated[str, typer.Argument(metavar="NAME")]
 @server_command
 def list_secrets(command: ServerCommand) -> None:
     """List the secrets, where they may be sent and which roles may use them. Their values are never shown."""
-    columns = {
-        "secret": lambda secret: secret.name,
-        "hosts": lambda secret: secret.hosts,
-        "roles": lambda secret: secret.roles or ("all that submit",),
-        "changed": lambda secret: secret.changed_at,
-    }
-    command.table(command.client.list_secrets().items, columns)
+    command.table(
+        command.client.list_secrets().items,
+        "secret=name hosts roles changed=changed_at",
+        roles=lambda secret: secret.roles or ("all that submit",),
+    )
 
 
 @application.command()

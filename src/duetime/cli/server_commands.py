@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -16,8 +17,9 @@ from rich.table import Table
 
 from duetime.cli.app_loader import load_settings
 from duetime.cli.job_options import flags_of, read_flags
-from duetime.cli.options import ClientCert, ClientKey, DataDir, Json, Key, ServerCa, Url
+from duetime.cli.options import DataDir, Json
 from duetime.cli.output import clear_errors, is_terminal, out, print_json, say
+from duetime.cli.settings_commands import CLIENT
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.derived import declarations
 from duetime.text.visible import visible, visible_json, visible_lines
@@ -30,11 +32,7 @@ Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 _ADDED: dict[str, tuple[Any, Any]] = {
-    "url": (Url, None),
-    "key": (Key, None),
-    "server_ca": (ServerCa, None),
-    "client_cert": (ClientCert, None),
-    "client_key": (ClientKey, None),
+    **{name: (kind, None) for name, kind in CLIENT.items()},
     "tenant": (Tenant, None),
     "data_dir": (DataDir, None),
     "json": (Json, False),
@@ -73,17 +71,23 @@ class ServerCommand:
                 table.add_row(f"[dim]{name.replace('_', ' ')}[/]", escape(shown(field)))
         out.print(table)
 
-    def table(self, items: Iterable[Any], columns: Mapping[str, Callable[[Any], object]]) -> None:
-        """Many objects: a row each for people, an object per line for scripts."""
+    def table(self, items: Iterable[Any], columns: str, **computed: Callable[[Any], object]) -> None:
+        """Many objects: a row each for people, an object per line for scripts.
+
+        `columns` are attributes, or `heading=attribute` where these differ, or names of `computed` values.
+        """
         if self.json:
             for item in items:
                 print_json(item)
             return
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for heading in columns:
-            table.add_column(heading, no_wrap=True)
+        values = []
+        for column in columns.split():
+            heading, _, attribute = column.partition("=")
+            table.add_column(heading.replace("_", " ").strip(), no_wrap=True)
+            values.append(computed.get(heading) or attrgetter(attribute or heading))
         for item in items:
-            table.add_row(*(escape(_shortened(shown(value(item)))) for value in columns.values()))
+            table.add_row(*(escape(_shortened(shown(value(item)))) for value in values))
         if table.row_count:
             # Keep the full width even on a narrow terminal: half an id or a folded time is useless.
             out.width = max(out.width, _WIDE)

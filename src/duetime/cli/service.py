@@ -20,18 +20,12 @@ QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 @server_command
 def list_queues(command: ServerCommand) -> None:
     """List the queues, with their waiting runs."""
-    columns = {
-        "queue": lambda queue: queue.name,
-        "paused": lambda queue: queue.paused,
-        "high": lambda queue: queue.depth.high,
-        "medium": lambda queue: queue.depth.medium,
-        "low": lambda queue: queue.depth.low,
-        "": lambda queue: "or more" if queue.depth.capped else "",
-        "running": lambda queue: "" if queue.running is None else f"{queue.running} of {queue.running_limit}",
-        "rate": lambda queue: queue.rate or "",
-        "held back": lambda queue: queue.held_back,
-    }
-    command.table(command.client.list_queues().items, columns)
+    command.table(
+        command.client.list_queues().items,
+        "queue=name paused high=depth.high medium=depth.medium low=depth.low _ running rate held_back",
+        _=lambda queue: "or more" if queue.depth.capped else "",
+        running=lambda queue: "" if queue.running is None else f"{queue.running} of {queue.running_limit}",
+    )
 
 
 @queues.command()
@@ -76,16 +70,7 @@ def resume(command: ServerCommand, queue: QueueName) -> None:
 @server_command
 def list_breakers(command: ServerCommand) -> None:
     """List the open breakers, and the targets that were called within 30 seconds."""
-    columns = {
-        "target": lambda breaker: breaker.target,
-        "state": lambda breaker: breaker.state,
-        "since": lambda breaker: breaker.since,
-        "until": lambda breaker: breaker.until,
-        "tried": lambda breaker: breaker.tried,
-        "failed": lambda breaker: breaker.failed,
-        "retried": lambda breaker: breaker.retried,
-    }
-    command.table(command.client.list_breakers().items, columns)
+    command.table(command.client.list_breakers().items, "target state since until tried failed retried")
 
 
 @breakers.command()
@@ -98,17 +83,11 @@ def reset(command: ServerCommand, target: Annotated[str, typer.Argument(metavar=
 @server_command
 def workers(command: ServerCommand) -> None:
     """List the workers, with their tasks and slots."""
-    columns = {
-        "worker id": lambda worker: worker.worker_id,
-        "name": lambda worker: worker.name,
-        "alive": lambda worker: worker.alive,
-        "heard": lambda worker: worker.heard_at,
-        "version": lambda worker: worker.version,
-        "slots": lambda worker: worker.slots,
-        "queues": lambda worker: worker.queues or "all",
-        "tasks": lambda worker: worker.tasks,
-    }
-    command.table(command.client.list_workers().items, columns)
+    command.table(
+        command.client.list_workers().items,
+        "worker_id name alive heard=heard_at version slots queues tasks",
+        queues=lambda worker: worker.queues or "all",
+    )
 
 
 @server_command

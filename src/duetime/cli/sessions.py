@@ -19,17 +19,10 @@ def list_sessions(
     of: Annotated[str | None, typer.Option("--of", help="key (this one), tenant (all its keys) or all.")] = None,
 ) -> None:
     """List the active sessions, newest first."""
-    columns = {
-        "session id": lambda session: session.session_id,
-        "key": lambda session: session.key_name,
-        "role": lambda session: session.role,
-        "tenant": lambda session: session.tenant,
-        "from": lambda session: session.address,
-        "last seen": lambda session: session.last_seen_at,
-        "expires": lambda session: session.expires_at,
-        "browser": lambda session: session.user_agent,
-    }
-    command.table(command.client.sessions(of=of), columns)
+    command.table(
+        command.client.sessions(of=of),
+        "session_id key=key_name role tenant from=address last_seen=last_seen_at expires=expires_at browser=user_agent",
+    )
 
 
 @sessions.command()

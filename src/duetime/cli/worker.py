@@ -5,28 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from duetime.cli.app_loader import load_app, load_settings
-from duetime.cli.options import (
-    ClientCert,
-    ClientKey,
-    Config,
-    DatabaseUrl,
-    DataDir,
-    Json,
-    Key,
-    LogLevel,
-    MaybeAppName,
-    Processes,
-    Queues,
-    ServerCa,
-    Slots,
-    Threads,
-    Url,
-)
-from duetime.cli.output import clear_errors, say
+from duetime.cli.app_loader import load_app
+from duetime.cli.options import MaybeAppName, Queues
+from duetime.cli.output import say
 from duetime.cli.run import database_of, run_until_stopped, start_logging
+from duetime.cli.settings_commands import CLIENT, DATABASE, EXECUTORS, LOGGING, settings_command
 from duetime.errors import InvalidInput
-from duetime.process.privacy import keep_secrets_private
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
@@ -36,82 +20,55 @@ if TYPE_CHECKING:
     from duetime.store.protocol.store import Store
 
 
+@settings_command(DATABASE, EXECUTORS, {"queues": Queues}, CLIENT, LOGGING, private=True)
 def worker(
+    settings: Settings,
     app: MaybeAppName = None,
-    config: Config = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    slots: Slots = None,
-    threads: Threads = None,
-    processes: Processes = None,
-    queue: Queues = None,
-    url: Url = None,
-    key: Key = None,
-    server_ca: ServerCa = None,
-    client_cert: ClientCert = None,
-    client_key: ClientKey = None,
     targets: Annotated[
         bool, typer.Option("--targets", help="Execute the targets of jobs (calls and commands), with an app or alone.")
     ] = False,
-    log_level: LogLevel = None,
-    json: Json = False,
+    *,
+    json: bool,
 ) -> None:
     """Run the tasks of an app, directly from PostgreSQL, or over HTTP with --url and a worker key.
 
     On SIGTERM or Ctrl-C it claims no more, lets running tasks finish within the grace period, and hands the rest back
     without spending an attempt. A second signal stops at once.
     """
-    keep_secrets_private()
     from duetime.api.data_folder import with_encryption_key
     from duetime.node.assembly import Node
 
-    with clear_errors(json=json):
-        settings = load_settings(
-            config,
-            database_url=database_url,
-            data_dir=data_dir,
-            slots=slots,
-            threads=threads,
-            processes=processes,
-            queues=tuple(queue) if queue else None,
-            url=url,
-            key=key,
-            server_ca=server_ca,
-            client_cert=client_cert,
-            client_key=client_key,
-            log_level=log_level,
-        )
-        start_logging(settings, json=json)
-        if app is None and not targets:
-            raise InvalidInput("is required", field="app", remedy="give module:app or --targets")
-        loaded = None if app is None else load_app(app, settings)
-        if loaded is not None and not loaded.tasks:
-            raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
-        tasks = [*([] if loaded is None else sorted(loaded.tasks)), *(["targets"] if targets else [])]
-        if settings.url is not None:
-            if loaded is None or targets:
-                raise InvalidInput(
-                    "targets need direct access to the database, which holds the secrets",
-                    field="targets",
-                    remedy="remove --url",
-                )
-            _work_remotely(settings, loaded, json=json)
-            return
-        # An embedded file belongs to one process, so its worker also runs the engine's loops.
-        embedded = settings.sqlite_file is not None
-        known = with_encryption_key(settings) if embedded else settings
-        node = Node(known, app=loaded, loops=embedded, targets=targets)
-
-        async def ready(_: "Store", __: "HttpServer | None") -> None:
-            say(
-                f"working on {escape(database_of(settings))}: {', '.join(tasks)}",
-                json=json,
-                event="up",
-                database=database_of(settings),
-                tasks=tasks,
+    start_logging(settings, json=json)
+    if app is None and not targets:
+        raise InvalidInput("is required", field="app", remedy="give module:app or --targets")
+    loaded = None if app is None else load_app(app, settings)
+    if loaded is not None and not loaded.tasks:
+        raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
+    tasks = [*([] if loaded is None else sorted(loaded.tasks)), *(["targets"] if targets else [])]
+    if settings.url is not None:
+        if loaded is None or targets:
+            raise InvalidInput(
+                "targets need direct access to the database, which holds the secrets",
+                field="targets",
+                remedy="remove --url",
             )
+        _work_remotely(settings, loaded, json=json)
+        return
+    # An embedded file belongs to one process, so its worker also runs the engine's loops.
+    embedded = settings.sqlite_file is not None
+    known = with_encryption_key(settings) if embedded else settings
+    node = Node(known, app=loaded, loops=embedded, targets=targets)
 
-        run_until_stopped(node.run(ready), json=json)
+    async def ready(_: "Store", __: "HttpServer | None") -> None:
+        say(
+            f"working on {escape(database_of(settings))}: {', '.join(tasks)}",
+            json=json,
+            event="up",
+            database=database_of(settings),
+            tasks=tasks,
+        )
+
+    run_until_stopped(node.run(ready), json=json)
 
 
 def _work_remotely(settings: Settings, app: "App", *, json: bool) -> None:
