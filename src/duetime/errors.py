@@ -4,6 +4,7 @@
     ├── InvalidInput            the caller's input is invalid; nothing was changed
     │   └── SettingsError
     ├── NotFound                no such job, run or worker in this tenant
+    │   └── InStream            the run is not in the store, and may be in a stream
     ├── Conflict                the request is valid, but conflicts with the current state
     │   ├── KeyInFlight         another request holds this idempotency key right now
     │   ├── KeyReused           this idempotency key was used for a different request
@@ -13,6 +14,7 @@
     │   ├── NoEncryptionKey     the data must be encrypted, and this process has no key
     │   └── NameTaken           the name is already in use
     ├── QuotaExceeded           the tenant is at its limit
+    │   └── StreamFull          the queue's stream holds as many messages as it may
     ├── Overloaded              the system is overloaded: back off and retry
     ├── AccessDenied            the key is unknown, or lacks the permission
     ├── Closed                  the object was closed during the call
@@ -62,6 +64,11 @@ class NotFound(DuetimeError):
     """The object does not exist in this tenant. Another tenant's object gives exactly the same answer."""
 
 
+class InStream(NotFound):
+    """The run has no row in the store. It may be in a stream, where it can be neither read nor changed before a worker
+    has fetched it."""
+
+
 class Conflict(DuetimeError):
     """The request is valid, but conflicts with the current state."""
 
@@ -96,6 +103,10 @@ class NameTaken(Conflict):
 
 class QuotaExceeded(DuetimeError):
     """The tenant is at its limit; retry when it has less."""
+
+
+class StreamFull(QuotaExceeded):
+    """The stream of the queue holds as many messages as it may; retry in a moment."""
 
 
 class Overloaded(DuetimeError):

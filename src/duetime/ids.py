@@ -3,9 +3,9 @@
 An id is a UUID inside and text outside: its kind (`job_`, `run_`, …) and 26 characters of Crockford's base 32, which
 sort as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
 
-The ids of jobs and workers are generated (UUIDv7). A run's id is *computed* (UUIDv8): the due time, then a hash of the
-job and that time (for a one-off job: the job's own bits). Any number of schedulers that fire the same occurrence
-compute the same run id.
+The ids of jobs and workers are generated (UUIDv7); the id of a job that was submitted with a nonce is computed from the
+nonce. A run's id is *computed* (UUIDv8): the due time, then a hash of the job and that time (for a one-off job: the
+job's own bits). Any number of schedulers that fire the same occurrence compute the same run id.
 """
 
 import os
@@ -62,6 +62,13 @@ def new_ids(count: int) -> list[UUID]:
     return ids
 
 
+def id_from_nonce(nonce: UUID, tenant_id: int, place: int = 0) -> UUID:
+    """The id of the job that a request with this nonce creates; `place` is that of the job in a batch, which keeps its
+    order. A repeated request computes the same id, and another tenant's request another one."""
+    digest = blake2b(nonce.bytes + tenant_id.to_bytes(8, "big", signed=True), digest_size=8).digest()
+    return UUID(int=_assemble(nonce.int >> 80, 7, place << 60 | int.from_bytes(digest, "big") >> 4))
+
+
 def run_id(job: UUID, due_at: datetime, nonce: bytes = b"") -> UUID:
     """The id of the run of `job` that is due at `due_at`; a manual run adds its own nonce."""
     microseconds = (due_at - _EPOCH) // _MICROSECOND
@@ -78,6 +85,11 @@ def once_run_id(job: UUID, due_at: datetime) -> UUID:
 def ready_run_id(job: UUID) -> UUID:
     """The same for a job that is due when it is submitted."""
     return _once_at(job, job.int >> 80)
+
+
+def job_of_ready(run: UUID) -> UUID:
+    """The job whose `ready_run_id` this is, if it is one."""
+    return UUID(int=run.int & ~(0xF << 76) | 7 << 76)
 
 
 def time_of(identity: UUID) -> datetime:

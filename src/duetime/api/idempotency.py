@@ -1,4 +1,4 @@
-"""Idempotency keys in request headers. Every POST accepts one.
+"""Idempotency keys in request headers. Every POST accepts one; a submission accepts a nonce instead (`model/nonce.py`).
 
 Submissions, and requests that make runs, store their keys in the transaction of the effect (`repeats="by handler"`).
 For other requests, the response is stored beside the effect: the key is taken before the handler starts, the response
@@ -12,7 +12,8 @@ credentials, which are not stored: a copy of the database does not reveal them, 
 import asyncio
 import os
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -20,11 +21,20 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from duetime.api.call import Call
 from duetime.api.endpoint import JSON, Reply
-from duetime.errors import KeyReused, StoreUnavailable
+from duetime.errors import InvalidInput, KeyReused, StoreUnavailable
+from duetime.ids import id_from_nonce
 from duetime.model.idempotency import KeyedRequest, keyed_request
 from duetime.model.name import check_key
+from duetime.model.nonce import HEADER as NONCE_HEADER
+from duetime.model.nonce import read_nonce
 
 HEADER = b"idempotency-key"
+NONCE = NONCE_HEADER.lower().encode()
+SUBMISSION = {
+    NONCE_HEADER: "Instead of an Idempotency-Key: a new UUIDv7, within ten minutes of the server's clock. A repeated"
+    " request with the same nonce creates nothing twice, and needs no stored key on a stream queue."
+}
+"""The further headers of a submission."""
 _NONCE = 12
 _LARGEST = 1024 * 1024
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -38,6 +48,30 @@ class _Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decoder = msgspec.msgpack.Decoder(_Answer)
+
+
+class Repeat(NamedTuple):
+    """How a repeated submission is recognized."""
+
+    key: str
+    nonce: UUID | None
+    """The nonce that the key is; None for a key that the caller chose."""
+
+    def job_id(self, tenant_id: int, place: int = 0) -> UUID | None:
+        return None if self.nonce is None else id_from_nonce(self.nonce, tenant_id, place)
+
+
+def repeat_of(call: Call) -> Repeat | None:
+    """The key or the nonce of a submission, from its headers."""
+    key, nonce = call.header(HEADER), call.header(NONCE)
+    if nonce is None:
+        return None if key is None else Repeat(key, None)
+    if key is not None:
+        raise InvalidInput(
+            "the request also has an Idempotency-Key", field=NONCE_HEADER, remedy="send one of the two headers"
+        )
+    found = read_nonce(nonce)
+    return Repeat(str(found), found)
 
 
 def keyed_by_header(call: Call, operation: str, *parts: object) -> KeyedRequest | None:

@@ -53,8 +53,16 @@ class JobMaker:
         """Needed for a request that `needs_the_day`."""
         self._resolved: dict[tuple[str | None, tuple[Any, ...]], Resolved] = {}
 
-    def make(self, request: JobRequest, *, idempotency_key: str | None = None, job_id: UUID | None = None) -> NewJob:
-        """Make a job. Options that the request omits come from its task."""
+    def make(
+        self,
+        request: JobRequest,
+        *,
+        idempotency_key: str | None = None,
+        job_id: UUID | None = None,
+        by_nonce: bool = False,
+    ) -> NewJob:
+        """Make a job. Options that the request omits come from its task. `by_nonce`: the key is a nonce, and the id was
+        computed from it."""
         task, args = self._what(request)
         body = json.encode(args, field="args", limit=self._max_payload)
         usual = self._defaults.get(task, NOTHING_SAID)
@@ -62,6 +70,8 @@ class JobMaker:
         if options != _NO_OPTIONS:
             resolved = self._resolve(task, resolved, options)
         job = resolved.job(self._tenant_id, task, body, job_id=job_id, idempotency_key=idempotency_key)
+        if by_nonce and request.idempotency_key is None:
+            job = msgspec.structs.replace(job, by_nonce=True)
         if usual is NOTHING_SAID or job.idempotency_key is None:
             return job
         # A repeated request must match also after a deployment that changes the task's defaults.

@@ -46,7 +46,7 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
         status = JobStatus.BLOCKED if answer.note is None else JobStatus.CANCELLED
     created = answer.created or (answer.replayed and job.key is None)
     notes = warnings if answer.note is None else (*warnings, answer.note)
-    return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, notes)
+    return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, answer.via, notes)
 
 
 def schedule_view(schedule: Schedule, zone: str = "UTC") -> ScheduleView:

@@ -14,6 +14,7 @@ from duetime.errors import (
     CalendarInUse,
     Conflict,
     DuetimeError,
+    InStream,
     InvalidInput,
     JobBusy,
     KeyInFlight,
@@ -29,6 +30,8 @@ from duetime.errors import (
     StaleVersion,
     StoreError,
     StoreRejected,
+    StreamFull,
+    StreamUnavailable,
     reason_of,
 )
 from duetime.wire.jobs import ItemProblem
@@ -64,6 +67,7 @@ KEY_MISSING = Kind(409, "encryption_key_missing", "The server has no encryption 
 KEY_UNKNOWN = Kind(409, "encryption_key_unknown", "The server does not have the encryption key of the data")
 SEAL_BROKEN = Kind(409, "seal_broken", "Encrypted data cannot be decrypted")
 IN_FLIGHT = Kind(409, "idempotency_key_in_flight", "The same request is in progress")
+IN_STREAM = Kind(409, "in_stream", "The run may be in a stream")
 LEASE_LOST = Kind(409, "lease_lost", "The run now belongs to another worker")
 STALE = Kind(412, "stale_version", "The object has changed since it was read")
 TOO_LARGE = Kind(413, "too_large", "The body is too large")
@@ -72,8 +76,10 @@ INVALID_INPUT = Kind(422, "invalid_input", "A value is not valid")
 KEY_REUSED = Kind(422, "idempotency_key_reused", "The idempotency key was used for another request")
 INVALID_CURSOR = Kind(422, "invalid_cursor", "The cursor does not belong to this list")
 RATE_LIMITED = Kind(429, "rate_limited", "The rate limit is reached")
+STREAM_FULL = Kind(429, "stream_full", "The stream of the queue is full")
 INTERNAL = Kind(500, "internal_error", "The server failed")
 UNAVAILABLE = Kind(503, "unavailable", "The database is not available")
+BROKER_UNAVAILABLE = Kind(503, "broker_unavailable", "The broker of the queue is not available")
 OVERLOADED = Kind(503, "overloaded", "The server is overloaded")
 
 KINDS: tuple[Kind, ...] = tuple(kind for kind in list(globals().values()) if isinstance(kind, Kind))
@@ -81,6 +87,7 @@ KINDS: tuple[Kind, ...] = tuple(kind for kind in list(globals().values()) if isi
 # Subclasses first.
 _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (InvalidInput, INVALID_INPUT),
+    (InStream, IN_STREAM),
     (NotFound, NOT_FOUND),
     (AccessDenied, FORBIDDEN),
     (KeyInFlight, IN_FLIGHT),
@@ -91,12 +98,14 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (CalendarInUse, CALENDAR_IN_USE),
     (NameTaken, NAME_TAKEN),
     (Conflict, CONFLICT),
+    (StreamFull, STREAM_FULL),
     (QuotaExceeded, QUOTA),
     (Overloaded, OVERLOADED),
     (LeaseLost, LEASE_LOST),
     (StoreRejected, INVALID_INPUT),
     (KeyUnknown, KEY_UNKNOWN),
     (SealBroken, SEAL_BROKEN),
+    (StreamUnavailable, BROKER_UNAVAILABLE),
     (StoreError, UNAVAILABLE),
 )
 
@@ -156,10 +165,10 @@ def problem_of(error: Exception) -> Problem | None:
     kind = next((kind for of, kind in _BY_ERROR if isinstance(error, of)), None)
     if kind is None or not isinstance(error, DuetimeError):
         return None
-    if kind is UNAVAILABLE:
-        # The database's message can name hosts and tables: it is logged, not sent.
+    if kind in (UNAVAILABLE, BROKER_UNAVAILABLE):
+        # The message of the database or the broker can name hosts and tables: it is logged, not sent.
         return Problem(kind, remedy="ask again in a moment", headers={"retry-after": RETRY_SOON})
-    headers = {"retry-after": RETRY_SOON} if kind in (IN_FLIGHT, OVERLOADED) else None
+    headers = {"retry-after": RETRY_SOON} if kind in (IN_FLIGHT, OVERLOADED, STREAM_FULL) else None
     return Problem(kind, error.message, field=error.field, remedy=error.remedy, headers=headers)
 
 

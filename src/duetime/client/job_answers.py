@@ -28,7 +28,7 @@ from duetime.wire.runs import AttemptView, RunView
 def submitted_of(receipt: Receipt) -> Submitted:
     run_id = None if receipt.run_id is None else parse("run", receipt.run_id)
     note = "; ".join(receipt.warnings) or None
-    return Submitted(parse("job", receipt.job_id), receipt.next_run, run_id, receipt.created, note)
+    return Submitted(parse("job", receipt.job_id), receipt.next_run, run_id, receipt.created, note, via=receipt.via)
 
 
 def job_of(tenant_id: int, view: JobView) -> Job:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from duetime.client.request import Ask, Length, Moment, field, given, job_fields, moment, once, path
+from duetime.client.request import Ask, Length, Moment, field, given, job_fields, moment, once, path, submission
 from duetime.model.target import Target
 from duetime.wire.jobs import (
     Backfilled,
@@ -45,7 +45,7 @@ def create_job(
 
     `options` are the other job options by name (docs/options.md).
 
-    It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
+    It is sent with a nonce, or with your idempotency key: trying again after a lost answer creates nothing twice.
     """
     body = job_fields(
         task=task,
@@ -61,7 +61,7 @@ def create_job(
         tz=tz,
         **options,
     )
-    return Ask("POST", "/v1/jobs", Receipt, body=body, headers=once(idempotency_key))
+    return Ask("POST", "/v1/jobs", Receipt, body=body, headers=submission(idempotency_key))
 
 
 def create_jobs(
@@ -69,7 +69,7 @@ def create_jobs(
 ) -> Ask[BatchAnswer]:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial` all that can be stored."""
     lines = [_encoder.encode(job_fields(**job)) for job in jobs]
-    headers = {**once(idempotency_key), "Content-Type": "application/x-ndjson"}
+    headers = {**submission(idempotency_key), "Content-Type": "application/x-ndjson"}
     query = {"partial": partial} if partial else {}
     body = b"\n".join(lines)
     return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, timeout=120.0)

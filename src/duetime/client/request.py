@@ -8,7 +8,9 @@ from uuid import uuid4
 
 import msgspec
 
+from duetime.ids import new_id
 from duetime.model import json
+from duetime.model.nonce import HEADER
 from duetime.spec.derived import OPTIONS
 
 Moment = datetime | str
@@ -70,6 +72,11 @@ def field(name: str, value: Any) -> Any:
 def once(idempotency_key: str | None) -> dict[str, str]:
     """The header that makes a request repeatable: with the caller's key, or one of its own."""
     return {"Idempotency-Key": idempotency_key or str(uuid4())}
+
+
+def submission(idempotency_key: str | None) -> dict[str, str]:
+    """The header that makes a submission repeatable: with the caller's key, or a nonce, which needs no stored key."""
+    return {HEADER: str(new_id())} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
 
 
 def moment(value: Moment) -> str:

@@ -9,6 +9,7 @@ from duetime.errors import (
     CalendarInUse,
     Conflict,
     DuetimeError,
+    InStream,
     InvalidInput,
     JobBusy,
     KeyInFlight,
@@ -23,6 +24,7 @@ from duetime.errors import (
     SealBroken,
     ServerUnavailable,
     StaleVersion,
+    StreamFull,
 )
 
 _BY_CODE: dict[str, type[DuetimeError]] = {
@@ -31,12 +33,14 @@ _BY_CODE: dict[str, type[DuetimeError]] = {
     "encryption_key_unknown": KeyUnknown,
     "idempotency_key_in_flight": KeyInFlight,
     "idempotency_key_reused": KeyReused,
+    "in_stream": InStream,
     "job_busy": JobBusy,
     "lease_lost": LeaseLost,
     "name_taken": NameTaken,
     "quota_exceeded": QuotaExceeded,
     "seal_broken": SealBroken,
     "stale_version": StaleVersion,
+    "stream_full": StreamFull,
 }
 _BY_STATUS: dict[int, type[DuetimeError]] = {
     401: AccessDenied,

@@ -1,9 +1,9 @@
 """Requests to a duetime server: connections, authentication, timeouts and retries.
 
 A request is retried when the server could not be reached or asks for it, and when a repetition cannot have a second
-effect: GET, PUT, DELETE, or POST with an idempotency key. A request that was refused because another request holds its
-key, or because of a rate limit, had no effect, so it is always retried. The delay grows with each try, and follows
-`Retry-After`; where that is too long, the caller gets the error.
+effect: GET, PUT, DELETE, or POST with an idempotency key or a nonce. A request that was refused because another request
+holds its key, because of a rate limit, or because a stream is full, had no effect, so it is always retried. The delay
+grows with each try, and follows `Retry-After`; where that is too long, the caller gets the error.
 """
 
 import asyncio
@@ -11,15 +11,27 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypeVar, cast
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 import aiohttp
 import msgspec
 
 from duetime.client.server_errors import error_of, is_transient, retry_after
+from duetime.clock import SystemClock
 from duetime.crypto.tls import ClientTls
-from duetime.errors import DuetimeError, InvalidInput, KeyInFlight, RateLimited, ServerUnavailable, reason_of
+from duetime.errors import (
+    DuetimeError,
+    InvalidInput,
+    KeyInFlight,
+    RateLimited,
+    ServerUnavailable,
+    StreamFull,
+    reason_of,
+)
+from duetime.model.nonce import HEADER, moved
 from duetime.process.forks import reset_in_children
 from duetime.setting_kinds import without_password
 from duetime.telemetry.traces import current_headers
@@ -59,6 +71,8 @@ class Transport:
         self._tls = tls
         self._context = None if tls is None else tls.context()
         self._session: aiohttp.ClientSession | None = None
+        self._ahead = 0.0
+        """Seconds that the server's clock is ahead of this machine's, if they differ by minutes."""
         reset_in_children(self)
 
     def begin_anew(self) -> object:
@@ -112,16 +126,40 @@ class Transport:
         target = path + _query(query)
         for attempt in range(1, self._tries + 1):
             try:
-                return await self.once(method, target, content, headers or {}, timeout)
-            except (ServerUnavailable, KeyInFlight) as error:
+                return await self._numbered(method, target, content, headers or {}, timeout, first=attempt == 1)
+            except (ServerUnavailable, KeyInFlight, StreamFull) as error:
                 bound = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
                 wished = getattr(error, "retry_after", None)
                 pause: float = random.uniform(bound / 2, bound) if wished is None else wished
-                nothing_done = isinstance(error, KeyInFlight | RateLimited)
+                nothing_done = isinstance(error, KeyInFlight | RateLimited | StreamFull)
                 if attempt == self._tries or not (repeatable or nothing_done) or pause > _LONGEST_WAIT:
                     raise
                 await asyncio.sleep(pause)
         raise AssertionError("unreachable")
+
+    async def _numbered(
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float,
+        *,
+        first: bool,
+    ) -> Response:
+        """Send once, with a nonce by the server's clock: the clock of this machine may be wrong."""
+        nonce = headers.get(HEADER)
+        if nonce is None:
+            return await self.once(method, target, content, headers, timeout)
+        try:
+            return await self.once(method, target, content, _at(headers, nonce, self._ahead), timeout)
+        except InvalidInput as error:
+            # A nonce that was sent before may have been accepted: another one would create another job.
+            ahead: float | None = getattr(error, "server_ahead", None)
+            if error.field != HEADER or not first or ahead is None:
+                raise
+            self._ahead = ahead
+        return await self.once(method, target, content, _at(headers, nonce, self._ahead), timeout)
 
     async def once(
         self, method: str, target: str, content: bytes | None, headers: Mapping[str, str], timeout: float
@@ -193,7 +231,20 @@ def _failed(status: int, body: bytes, headers: Mapping[str, str]) -> DuetimeErro
     failed = error_of(status, body)
     if is_transient(status) or isinstance(failed, KeyInFlight):
         failed.retry_after = retry_after(headers)  # type: ignore[attr-defined]
+    if failed.field == HEADER:
+        failed.server_ahead = _server_ahead(headers)  # type: ignore[attr-defined]
     return failed
+
+
+def _server_ahead(headers: Mapping[str, str]) -> float | None:
+    try:
+        return parsedate_to_datetime(headers["Date"]).timestamp() - SystemClock().now().timestamp()
+    except (KeyError, ValueError):
+        return None
+
+
+def _at(headers: Mapping[str, str], nonce: str, ahead: float) -> Mapping[str, str]:
+    return {**headers, HEADER: str(moved(UUID(nonce), ahead))} if ahead else headers
 
 
 def _unreachable(url: str, error: BaseException) -> ServerUnavailable:

@@ -4,11 +4,14 @@ It ends in the store once, or *lands* there: it becomes a row of `runs`, and the
 """
 
 from enum import Enum
+from functools import lru_cache
 from uuid import UUID
 
 import msgspec
 
+from duetime.model.job import NewJob, decode_options
 from duetime.model.lane import LaneKey
+from duetime.model.schedule import NOW, After, Cron, Every, Once, RRule, Schedule
 
 
 class CarriedRun(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +24,35 @@ class CarriedRun(msgspec.Struct, frozen=True, gc=False):
     args: bytes
     options: bytes | None
     timeout_ms: int | None
+
+
+def why_stored(job: NewJob) -> str | None:
+    """The option that a stream cannot carry, because it needs the store; None if the job is plain."""
+    if job.schedule is not NOW:
+        return _schedule_option(job.schedule)
+    if job.depends_on is not None:
+        return "depends_on"
+    if job.key is not None:
+        return "key"
+    if job.idempotency_key is not None and not job.by_nonce:
+        return "idempotency_key"
+    return None if job.options is None else _needs_store(job.options)
+
+
+@lru_cache(maxsize=4096)
+def _needs_store(body: bytes) -> str | None:
+    options = decode_options(body)
+    if options.at_most_once:
+        return "delivery"  # a carried start is not fenced
+    if options.payload_ref is not None and options.payload_ref.startswith("pay_"):
+        return "payload_ref"  # only a row keeps the payload from being removed
+    return next((name for name in ("concurrency_key", "rate_key", "breaker_key") if getattr(options, name)), None)
+
+
+def _schedule_option(schedule: Schedule) -> str:
+    if isinstance(schedule, Once):
+        return "run_at" if schedule.delay is None else "run_in"
+    return {Cron: "cron", Every: "every", RRule: "rrule", After: "after"}[type(schedule)]
 
 
 class CarriedEnd(msgspec.Struct, frozen=True, gc=False):

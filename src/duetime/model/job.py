@@ -21,6 +21,9 @@ INTERNAL_TENANT = 0
 """The owner of the jobs that a node creates for itself. It has no keys, and appears in no list."""
 
 
+Via = Literal["store", "stream"]
+
+
 class JobState(IntEnum):
     """The state of a job. The numbers are stored: never reuse one."""
 
@@ -144,6 +147,8 @@ class NewJob(msgspec.Struct, frozen=True):
     request_fingerprint: bytes | None = None
     """A hash of the request, if the request contained more than this job, or left values to the task's defaults. An
     idempotency key is bound to this hash then. The job that a `key` names is the same in any request."""
+    by_nonce: bool = False
+    """Whether its idempotency key is a nonce (`model/nonce.py`), from which its id was computed."""
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that is created directly as a run."""
@@ -164,6 +169,8 @@ class Submitted(msgspec.Struct, frozen=True):
     """A warning for the caller, such as a time in the past."""
     replayed: bool = False
     """Whether an idempotency key led to an earlier answer."""
+    via: Via = "store"
+    """Whether its run is a message in a stream, or a row in the store."""
 
 
 class Job(msgspec.Struct, frozen=True):

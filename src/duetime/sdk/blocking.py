@@ -157,7 +157,9 @@ class SyncApp:
         self.close()
 
     def _receipt(self, receipt: Receipt[R]) -> SyncReceipt[R]:
-        return SyncReceipt(receipt.job_id, receipt.next_run, receipt.run_id, receipt.created, receipt.note, self.wait)
+        return SyncReceipt(
+            receipt.job_id, receipt.next_run, receipt.run_id, receipt.created, receipt.note, receipt.via, self.wait
+        )
 
     def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
         return self._background.run(method(*args, **kwargs))

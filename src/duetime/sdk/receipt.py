@@ -9,7 +9,7 @@ import msgspec
 from duetime import ids
 from duetime.errors import RunCancelled, RunFailed
 from duetime.model.attempt import Run
-from duetime.model.job import Submitted
+from duetime.model.job import Submitted, Via
 from duetime.model.run import RunState
 from duetime.spec.options import Duration
 
@@ -17,7 +17,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class JobReceipt(msgspec.Struct, frozen=True):
-    """Proof that a job is stored durably."""
+    """Proof that a job is stored durably, in the database or in the stream of its queue."""
 
     job_id: str
     next_run: datetime | None
@@ -28,6 +28,8 @@ class JobReceipt(msgspec.Struct, frozen=True):
     """False when a key led to an existing job."""
     note: str | None = None
     """A warning, such as a time in the past."""
+    via: Via = "store"
+    """Whether its run is a message in the stream of its queue, or a row in the store."""
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in JobReceipt.__struct_fields__)
@@ -57,10 +59,10 @@ class SyncReceipt(JobReceipt, Generic[R_co], frozen=True):
         return result_of(self._wait(self.job_id, timeout))  # type: ignore[no-any-return]
 
 
-def receipt_fields(answer: Submitted) -> tuple[str, datetime | None, str | None, bool, str | None]:
+def receipt_fields(answer: Submitted) -> tuple[str, datetime | None, str | None, bool, str | None, Via]:
     """The fields of every receipt, in order."""
     run_id = None if answer.run_id is None else ids.show("run", answer.run_id)
-    return ids.show("job", answer.job_id), answer.next_run, run_id, answer.created, answer.note
+    return ids.show("job", answer.job_id), answer.next_run, run_id, answer.created, answer.note, answer.via
 
 
 def result_of(run: Run) -> Any:

@@ -43,6 +43,8 @@ class Receipt(Struct, frozen=True):
     """Set if the job is due soon."""
     created: bool
     """False when `key` led to an existing job."""
+    via: Literal["store", "stream"] = "store"
+    """Whether its run is a message in the stream of its queue, or a row in the store."""
     warnings: tuple[str, ...] = ()
 
 

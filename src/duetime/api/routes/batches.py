@@ -12,6 +12,7 @@ from duetime.api.bodies import MOST_VALUES, ROOM_FOR_THE_REST, count_values, par
 from duetime.api.call import Call
 from duetime.api.decoding import fit, read_json, read_json_items
 from duetime.api.endpoint import JSON, Reply, Routes
+from duetime.api.idempotency import SUBMISSION, repeat_of
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.api.job_views import receipt
 from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem
@@ -42,6 +43,7 @@ Refused = dict[int, ItemProblem]
     body_limit="batch",
     answer=BatchAnswer,
     problems=(409,),
+    headers=SUBMISSION,
     repeats="by handler",
 )
 async def create_jobs(call: Call) -> Reply:
@@ -101,8 +103,8 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     prepared: Prepared = {}
     refused: Refused = {}
     taken: set[tuple[str, str]] = set()
-    batch_key = call.header(b"idempotency-key")
-    digest = b"" if batch_key is None else blake2b(call.body, digest_size=16).digest()
+    repeat = repeat_of(call)
+    digest = b"" if repeat is None else blake2b(call.body, digest_size=16).digest()
     maker = JobMaker(
         tenant_id=call.tenant_id,
         max_payload=call.service.settings.max_payload,
@@ -116,9 +118,13 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             request: JobRequest = fit(item, JobRequest)
             if maker.now is None and needs_the_day(request):
                 maker.now = await call.service.store.now()
-            key = None if batch_key is None else f"{batch_key}/{index}"
-            job = maker.make(request, idempotency_key=key, job_id=job_id)
-            if batch_key is not None and request.idempotency_key is None:
+            if repeat is None:
+                job = maker.make(request, job_id=job_id)
+            else:
+                named = repeat.job_id(call.tenant_id, index)
+                key = f"{repeat.key}/{index}"
+                job = maker.make(request, idempotency_key=key, job_id=named or job_id, by_nonce=named is not None)
+            if repeat is not None and request.idempotency_key is None:
                 # The key is bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, request_fingerprint=digest)
             if request.target is not None:

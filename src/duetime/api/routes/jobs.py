@@ -6,7 +6,7 @@ from functools import partial
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_of, told_again
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.problems import INVALID_INPUT, Problem
@@ -43,6 +43,7 @@ routes = Routes("Jobs")
     answer=Receipt,
     status=201,
     problems=(409,),
+    headers=SUBMISSION,
     repeats="by handler",
 )
 async def create_job(call: Call) -> Reply:
@@ -57,7 +58,12 @@ async def create_job(call: Call) -> Reply:
         defaults=await service.tasks.defaults(call.tenant_id),
         now=await service.store.now() if needs_the_day(request) else None,
     )
-    job = maker.make(request, idempotency_key=_idempotency_key(call, request.idempotency_key))
+    repeat = _repeat(call, request.idempotency_key)
+    if repeat is None:
+        job = maker.make(request)
+    else:
+        job_id = repeat.job_id(call.tenant_id)
+        job = maker.make(request, idempotency_key=repeat.key, job_id=job_id, by_nonce=job_id is not None)
     await service.secrets.check(call.who, request.target)
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     if service.tracer is None:
@@ -191,13 +197,13 @@ async def _acted(call: Call, action: str) -> StatusAnswer:
     return StatusAnswer(show("job", job_id), report.status)
 
 
-def _idempotency_key(call: Call, in_body: str | None) -> str | None:
-    header = call.header(b"idempotency-key")
-    if header is not None and in_body is not None and header != in_body:
+def _repeat(call: Call, in_body: str | None) -> Repeat | None:
+    found = repeat_of(call)
+    if found is not None and found.nonce is None and in_body is not None and found.key != in_body:
         raise Problem(
             INVALID_INPUT,
             "the Idempotency-Key header has another key",
             field="idempotency_key",
             remedy="give the key in one place",
         )
-    return header
+    return found
