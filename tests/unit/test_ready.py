@@ -38,6 +38,7 @@ ANNOUNCED = {
 """What makes runs claimable, in a lane where they were not."""
 NOT_ANNOUNCED = {
     "claim": "takes",
+    "claim_announced": "takes",
     "claim_many": "takes",
     "claim_limited": "takes",
     "take_late": "takes",
@@ -49,6 +50,7 @@ NOT_ANNOUNCED = {
     "follow_runs": "delays, within the moment",
 }
 ONLY_POSTGRES = {
+    "claim_announced": "a claim of several statements in SQLite",
     "claim_many": "a claim of several statements in SQLite",
     "insert_once": "in SQLite it stores a job; what is due soon is an `insert_ready`",
     "restamp_runs": "a file has no marks that a claim could have moved",

@@ -29,6 +29,7 @@ ONLY_POSTGRES = {
     "hold_runs": "a file has one writer, so nobody waits for a row",
     "hold_free_runs": "a file has one writer, so nobody else holds a row",
     "which_live": "a file has one writer, so nobody else holds a row",
+    "claim_announced": "claims of chosen runs, lane by lane, in SQLite",
     "claim_many": "claims of one transaction, one worker after the other, in SQLite",
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",

@@ -13,7 +13,7 @@ from duetime.model.attempt import Claimed
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.model.microseconds import moment
 from duetime.model.worker import Seat
-from duetime.store.postgres.database import SQL
+from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.marks import BEGINNING
@@ -82,8 +82,14 @@ class ClaimingRole(Role):
     async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
         announced = list(dict.fromkeys(announced))  # a run may be announced twice
         takes = Counter(lane for _, lane in announced)
-        await self._limits.is_limited(list(takes))  # reads the rules, where those that are known are too old
-        return await self._claim_alone(worker_id, claim_no, list(takes.items()), announced)
+        if await self._limits.is_limited(list(takes)):
+            return await self._claim_alone(worker_id, claim_no, list(takes.items()), announced)
+        async with self.database.connection() as connection:
+            try:
+                rows = await connection.fetch(SQL["claim_announced"], *columns(announced, 2), worker_id, claim_no)
+            except asyncpg.UniqueViolationError:  # a concurrent call makes the same claim
+                rows = await connection.fetch(SQL["claimed_before"], worker_id, claim_no)
+        return [Claimed(*row) for row in rows]
 
     async def _claim_alone(
         self,

@@ -77,6 +77,68 @@ begin
     select * from taken;
 end $$;
 
+-- The same for announced runs that are still in their lanes, which have no limits. If it gets none, this claim may have
+-- happened before: then these are its runs.
+create or replace function duetime.claim_announced(ids uuid[], lanes integer[], worker uuid, number bigint)
+returns table (
+    id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint, due_at timestamptz,
+    ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer, checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with open as materialized (
+        select n.id as lane, n.tenant_id
+        from duetime.workers w cross join (select distinct u.lane from unnest(claim_announced.lanes) as u(lane)) l
+        join duetime.lanes n on n.id = l.lane
+        where w.id = claim_announced.worker and w.lease_until > duetime.now() and (w.tenant_id is null
+            or n.tenant_id = w.tenant_id and (cardinality(w.queues) = 0 or n.queue = any(w.queues)))
+    ),
+    picked as materialized (
+        select r.place
+        from unnest(claim_announced.ids, claim_announced.lanes) as x(id, lane) join open o on o.lane = x.lane
+        cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.id = x.id and r.lane_id = x.lane and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id = o.tenant_id
+            for update skip locked
+        ) r
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = claim_announced.worker, claim_no = claim_announced.number, fence = r.fence + 1,
+            attempt = r.attempt + 1, started_at = duetime.now(), progress = null, message = null
+        where r.ctid = any(array(select place from picked))
+        returning r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+            r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select claim_announced.worker, claim_announced.number, duetime.now(),
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t having count(*) > 0
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
+    )
+    select t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at, t.args, t.options,
+        t.timeout_ms, t.checkpoint
+    from taken t;
+    if not found then
+        return query
+        select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+            r.options, r.timeout_ms, r.checkpoint
+        from duetime.claims c join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()
+        join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+        where c.worker_id = claim_announced.worker and c.claim_no = claim_announced.number;
+    end if;
+end $$;
+
 -- Whether a worker that is bound to a tenant, and perhaps to queues, may take from a lane.
 create or replace function duetime.is_served(lane integer, tenant integer, queues text[]) returns boolean
 language plpgsql stable set enable_seqscan = off set jit = off as $$

@@ -13,6 +13,11 @@ select id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime
     duetime.stamp(started_at), args, options, timeout_ms, checkpoint
 from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5);
 
+-- claim_announced: lease announced runs of lanes without limits to a worker
+select id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
+    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
+from duetime.claim_announced($1::uuid[], $2::int[], $3, $4);
+
 -- claimed_before: the runs of a claim whose answer was lost
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
     duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
