@@ -24,7 +24,6 @@ ONLY_POSTGRES = {
     "lock_notifying": "a file has one writer, so nothing can come between two statements",
     "unusable_lanes": "a file has one process: what it knows of lanes holds",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
-    "see_live_job": "a file has one writer: looking at a job holds it",
     "restamp_runs": "a file has no marks that a claim could have moved",
     "hold_runs": "a file has one writer, so nobody waits for a row",
     "hold_free_runs": "a file has one writer, so nobody else holds a row",

@@ -22,27 +22,10 @@ from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.postgres.usage import UsageRole
 from duetime.store.protocol.store import Hint, Store
-from duetime.store.shared.access import AccessRole
-from duetime.store.shared.answers import AnswerRole
-from duetime.store.shared.breakers import BreakerRole
-from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.clocks import ClockRole
-from duetime.store.shared.control import ControlRole
-from duetime.store.shared.edits import EditingRole
-from duetime.store.shared.events import EventRole
 from duetime.store.shared.figures import FigureRole
-from duetime.store.shared.graphs import GraphRole
 from duetime.store.shared.hand_over import HandOverRole
-from duetime.store.shared.lists import ListingRole
-from duetime.store.shared.notifications import NotifyingRole
-from duetime.store.shared.payloads import PayloadRole
-from duetime.store.shared.queues import QueueRole
-from duetime.store.shared.reads import ReadingRole
-from duetime.store.shared.recompute import RecomputingRole
-from duetime.store.shared.reencryption import ResealingRole
-from duetime.store.shared.replay import ReplayRole
-from duetime.store.shared.secrets import SecretRole
-from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.roles import shared_roles
 from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.shared.workers import WorkerRole
@@ -71,10 +54,6 @@ class Completions(CompletingRole, HandOverRole):
     pass
 
 
-class Control(ControlRole, EditingRole):
-    pass
-
-
 class Tenants(TenancyRole, UsageRole):
     pass
 
@@ -100,11 +79,10 @@ class PostgresStore(Store):
         limits = Limits(context)
         suspects = SuspectsRole(context)
         clocks = ClockRole(context)
-        recompute = RecomputingRole(context)
-        access = AccessRole(context)
         claims = DealerClaimsRole(context, limits)
         completions = Completions(context, limits)
         super().__init__(
+            **shared_roles(context, claims, clocks),
             lifecycle=Lifecycle(context),
             intake=IntakeRole(context),
             firing=FiringRole(context, suspects),
@@ -112,31 +90,11 @@ class PostgresStore(Store):
             leases=Leases(context),
             completions=completions,
             reaping=ReapingRole(context, clocks, suspects, SweepRole(context), completions.apply_judged),
-            control=Control(context),
-            calendars=CalendarRole(context, recompute),
-            recompute=recompute,
-            reads=ReadingRole(context),
             pruning=PruningRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),
-            access=access,
-            sessions=SessionRole(context),
-            audit=access,
-            lists=ListingRole(context),
             figures=Figures(context),
-            replay=ReplayRole(context),
-            answers=AnswerRole(context),
-            queues=QueueRole(context, claims),
-            breakers=BreakerRole(context),
-            clocks=clocks,
-            payloads=PayloadRole(context),
-            events=EventRole(context),
-            graphs=GraphRole(context),
-            notifications=NotifyingRole(context),
-            secrets=SecretRole(context),
-            reencryption=ResealingRole(context),
-            streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, context.database.size)),
         )
 

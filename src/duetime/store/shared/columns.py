@@ -35,12 +35,13 @@ _NAMES = {
         wrapped wrapped_by
     """,
     Kind.FLAG: """
-        among cancel_requested elsewhere encrypt_args exact held known one_off open recurring retired unclaimed usable
+        among cancel_requested elsewhere encrypt_args exact held known one_off open recurring retired
+        soon unclaimed usable
     """,
     Kind.MOMENT: """
         at changed_at checked_at created_at died_at due_at end_finished_at end_started_at ended_at ends_at
         expires_at filled_at finished_at first_died_at first_started_at heard_at last_fire_at last_seen_at
-        last_used_at lease_until live_started_at next_fire_at paused_at ready_at revoked_at seen_at since
+        last_used_at lease_until live_started_at next_fire_at next_run paused_at ready_at revoked_at seen_at since
         started_at stepped_at trusted_at until waiting wrong_since
     """,
     Kind.DURATION: "period ran_for",

@@ -1,31 +1,33 @@
 -- insert_once: store one-off jobs; those due within the look-ahead go straight to their runs
 with job as materialized (
     select j.*, greatest(coalesce(j.at, duetime.now() + coalesce(j.delay, interval '0')), duetime.now()) as due_at
-    from unnest($2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::smallint[], $8::timestamptz[],
-                $9::interval[], $10::bytea[], $11::bytea[], $12::int[], $13::bytea[], $14::int[])
+    from unnest(:id::uuid[], :run_id::uuid[], :lane_id::int[], :task::text[], :queue::text[], :tier::smallint[],
+                :at::timestamptz[], :delay::interval[], :args::bytea[], :options::bytea[], :timeout_ms::int[],
+                :schedule::bytea[], :version::int[])
         as j(id, run_id, lane_id, task, queue, tier, at, delay, args, options, timeout_ms, schedule, version)
 ),
 soon as (
     insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
-    select run_id, id, $1, lane_id, lane_id, due_at, greatest(due_at, duetime.clock()), args, options, timeout_ms
-    from job where due_at <= duetime.now() + $15::interval
+    select run_id, id, :tenant_id::int, lane_id, lane_id, due_at, greatest(due_at, duetime.clock()), args, options, timeout_ms
+    from job where due_at <= duetime.now() + :look_ahead::interval
 ),
 later as (
     insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version,
                               created_at)
-    select id, $1, task, queue, tier, schedule, false, args, options, timeout_ms, version, duetime.now()
-    from job where due_at > duetime.now() + $15::interval
+    select id, :tenant_id::int, task, queue, tier, schedule, false, args, options, timeout_ms, version, duetime.now()
+    from job where due_at > duetime.now() + :look_ahead::interval
 ),
 cursor_of as (
     insert into duetime.cursors (job_id, scan_at, next_fire_at)
-    select id, greatest(due_at - $15::interval, duetime.clock()), due_at
-    from job where due_at > duetime.now() + $15::interval
+    select id, greatest(due_at - :look_ahead::interval, duetime.clock()), due_at
+    from job where due_at > duetime.now() + :look_ahead::interval
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
-    select duetime.now(), EventKind.SUBMITTED, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
+    select duetime.now(), EventKind.SUBMITTED, :tenant_id::int, :id::uuid[] from duetime.listening l
+    where l.one and l.until > duetime.now()
 )
-select id, due_at, due_at <= duetime.now() + $15::interval as soon from job;
+select id, due_at, due_at <= duetime.now() + :look_ahead::interval as soon from job;
 
 -- insert_ready: store one-off jobs that are all due now, in lanes that are awake: the fast path to their runs
 with stored as (
@@ -66,27 +68,26 @@ limit 1;
 
 -- find_keys: what these keys lead to
 select k.kind::text, k.key, k.job_id, k.run_id, k.fingerprint, k.next_run
-from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
-where k.tenant_id = $1;
+from duetime.keys k
+join unnest(:kind::text[], :key::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
+where k.tenant_id = :tenant_id;
 
 -- known_keys: which of these keys lead to an earlier request, or to a job that has not ended
 select k.kind::text, k.key
-from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
-where k.tenant_id = $1 and (k.kind <> 'k'
+from duetime.keys k
+join unnest(:kind::text[], :key::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
+where k.tenant_id = :tenant_id and (k.kind <> 'k'
     or (select 1 from duetime.jobs j where j.id = k.job_id and j.state < JobState.ENDED) is not null
     or (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is not null);
 
 -- put_keys: store what keys lead to
 insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
-select $1, k.kind::"char", k.key, k.job_id, k.run_id, k.fingerprint, k.next_run, duetime.now()
-from unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bytea[], $7::timestamptz[])
+select :tenant_id, k.kind::"char", k.key, k.job_id, k.run_id, k.fingerprint, k.next_run, duetime.now()
+from unnest(:kind::text[], :key::text[], :job_id::uuid[], :run_id::uuid[], :fingerprint::bytea[],
+            :next_run::timestamptz[])
     as k(kind, key, job_id, run_id, fingerprint, next_run)
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
-
--- see_live_job: the job behind a key, in the table `jobs`
-select j.state, j.problem, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
-where j.tenant_id = $1 and j.id = $2;
 
 -- withdraw_runs: withdraw runs that no worker has ever held; this is not an end state
 with held as materialized (

@@ -52,6 +52,10 @@ on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = ex
 -- set_job_state: pause a job, or make it active again
 update duetime.jobs set state = :state, problem = null where tenant_id = :tenant_id and id = :job_id;
 
+-- see_live_job: the job behind a key, in the table `jobs`
+select j.state, j.problem, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+where j.tenant_id = :tenant_id and j.id = :job_id;
+
 -- see_live_runs: the live runs of a job
 select id, fence = 0 as unclaimed, due_at from duetime.runs
 where tenant_id = :tenant_id and job_id = :job_id

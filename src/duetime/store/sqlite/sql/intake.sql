@@ -11,18 +11,20 @@ values (?1, ?2, ?3, ?4, ?4, ?5, ?5, ?6, ?7, ?8);
 insert into jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version, created_at)
 values (:id, :tenant_id, :task, :queue, :tier, :schedule, 1, :args, :options, :timeout_ms, :version, :now);
 insert into cursors (job_id, scan_at, next_fire_at, exact) values (:id, :scan_at, :next_fire_at, :exact);
+insert into events (at, kind, tenant_id, ids)
+select :now, EventKind.SUBMITTED, :tenant_id, :id from listening l where l.one = 1 and l.until > :now;
 
 -- find_keys: what a key leads to
-select job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant_id and kind = :kind and key = :key;
+select kind, key, job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant_id and kind = :kind and key = :key;
 
 -- known_keys: whether a key leads to an earlier request, or to a job that has not ended
-select 1 from keys k where k.tenant_id = :tenant_id and k.kind = :kind and k.key = :key and (k.kind <> 'k'
+select k.kind, k.key from keys k where k.tenant_id = :tenant_id and k.kind = :kind and k.key = :key and (k.kind <> 'k'
     or exists (select 1 from jobs j where j.id = k.job_id and j.state < JobState.ENDED)
     or exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id));
 
 -- put_keys: store what keys lead to
 insert into keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
-values (?, ?, ?, ?, ?, ?, ?, ?)
+values (:tenant_id, :kind, :key, :job_id, :run_id, :fingerprint, :next_run, :now)
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 

@@ -1,0 +1,80 @@
+"""The roles that both stores share, composed once."""
+
+from typing import TypedDict
+
+from duetime.store.protocol.store import Claims
+from duetime.store.shared.access import AccessRole
+from duetime.store.shared.answers import AnswerRole
+from duetime.store.shared.breakers import BreakerRole
+from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.clocks import ClockRole
+from duetime.store.shared.control import ControlRole
+from duetime.store.shared.edits import EditingRole
+from duetime.store.shared.events import EventRole
+from duetime.store.shared.graphs import GraphRole
+from duetime.store.shared.lists import ListingRole
+from duetime.store.shared.notifications import NotifyingRole
+from duetime.store.shared.payloads import PayloadRole
+from duetime.store.shared.queues import QueueRole
+from duetime.store.shared.reads import ReadingRole
+from duetime.store.shared.recompute import RecomputingRole
+from duetime.store.shared.reencryption import ResealingRole
+from duetime.store.shared.replay import ReplayRole
+from duetime.store.shared.secrets import SecretRole
+from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.streams import StreamsRole
+from duetime.store.shared.transaction import SharedContext
+
+
+class Control(ControlRole, EditingRole):
+    """One role in two files."""
+
+
+class SharedRoles(TypedDict):
+    control: Control
+    calendars: CalendarRole
+    recompute: RecomputingRole
+    reads: ReadingRole
+    access: AccessRole
+    sessions: SessionRole
+    audit: AccessRole
+    lists: ListingRole
+    replay: ReplayRole
+    answers: AnswerRole
+    queues: QueueRole
+    breakers: BreakerRole
+    clocks: ClockRole
+    payloads: PayloadRole
+    events: EventRole
+    graphs: GraphRole
+    notifications: NotifyingRole
+    secrets: SecretRole
+    reencryption: ResealingRole
+    streams: StreamsRole
+
+
+def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> SharedRoles:
+    recompute = RecomputingRole(context)
+    access = AccessRole(context)
+    return {
+        "control": Control(context),
+        "calendars": CalendarRole(context, recompute),
+        "recompute": recompute,
+        "reads": ReadingRole(context),
+        "access": access,
+        "sessions": SessionRole(context),
+        "audit": access,
+        "lists": ListingRole(context),
+        "replay": ReplayRole(context),
+        "answers": AnswerRole(context),
+        "queues": QueueRole(context, claims),
+        "breakers": BreakerRole(context),
+        "clocks": clocks,
+        "payloads": PayloadRole(context),
+        "events": EventRole(context),
+        "graphs": GraphRole(context),
+        "notifications": NotifyingRole(context),
+        "secrets": SecretRole(context),
+        "reencryption": ResealingRole(context),
+        "streams": StreamsRole(context),
+    }
