@@ -73,13 +73,6 @@ class Sealing:
                 remedy="filter by fingerprint, failure, task or queue",
             )
 
-    async def _wants(self, tenant_id: int) -> bool:
-        """Raises `NoEncryptionKey` where content must be encrypted and cannot: nothing is stored as it is."""
-        wish = await self.encrypts(tenant_id)
-        if wish:
-            await self.sealer.ready()
-        return wish
-
     async def _look(self, *, anew: bool = False) -> None:
         if anew or self._asked_at is None or monotonic() - self._asked_at > _REMEMBERED:
             self._encrypting = await self._tenants.encrypting_tenants()
@@ -115,17 +108,19 @@ class Sealing:
             found |= await self._tenants.tenants_of_runs(unknown)
         return {run_id: tenant_id for run_id, tenant_id in found.items() if tenant_id in self._encrypting}
 
-    # On the way in.
+    # On the way in. Raises `NoEncryptionKey` where content must be encrypted and cannot: nothing is stored as it is.
 
     async def jobs(self, tenant_id: int, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        if not jobs or not await self._wants(tenant_id):
+        if not jobs or not await self.encrypts(tenant_id):
             return jobs
+        await self.sealer.ready()
         bound = content_owner(ARGUMENTS, tenant_id)
         return [msgspec.structs.replace(job, args=self.sealer.seal(job.args, belongs_to=bound)) for job in jobs]
 
     async def changes(self, tenant_id: int, changes: Changes) -> Changes:
-        if isinstance(changes.args, UnsetType) or not await self._wants(tenant_id):
+        if isinstance(changes.args, UnsetType) or not await self.encrypts(tenant_id):
             return changes
+        await self.sealer.ready()
         args = self.sealer.seal(changes.args, belongs_to=content_owner(ARGUMENTS, tenant_id))
         return msgspec.structs.replace(changes, args=args)
 
