@@ -97,7 +97,8 @@ class Reencryption:
             await self._sealer.learn(value for row in page.rows for value in row.values)
             # In a thread: a payload may have 10 MiB.
             fresh = await asyncio.to_thread(self._resealed, table, page.rows, name, found, left)
-            await self._store.reencryption.reseal_rows(table, fresh)
+            if fresh:
+                await self._store.reencryption.reseal_rows(table, fresh)
         count = sum(found.values()) - sum(now.found.values())
         ended = page.after is None
         return msgspec.structs.replace(

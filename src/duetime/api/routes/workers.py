@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from datetime import timedelta
 from typing import Literal
 from uuid import UUID
@@ -13,7 +13,7 @@ import msgspec
 
 from duetime.api.admission import Admission
 from duetime.api.call import Call
-from duetime.api.endpoint import Routes
+from duetime.api.endpoint import Handler, Routes
 from duetime.api.job_maker import read_defaults
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.worker_sessions import SESSION, new_token, session_of
@@ -69,6 +69,27 @@ _SUCCEED = Verdict(Event.SUCCEED)
 _PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH", "MEDIUM", "LOW")
 
 
+def _of_session(
+    action: str,
+    body: type,
+    answer: type,
+    *,
+    body_limit: str = "batch",
+    problems: tuple[int, ...] = (404,),
+) -> Callable[[Handler], Handler]:
+    """An endpoint of a worker's session. Repeating a request has no effect."""
+    return routes.post(
+        f"/v1/workers/{{worker_id}}/{action}",
+        Action.WORK,
+        **SESSION,
+        body=body,
+        body_limit=body_limit,
+        answer=answer,
+        problems=problems,
+        repeats="by nature",
+    )
+
+
 @routes.post("/v1/workers", Action.WORK, body=Registration, body_limit="batch", answer=Registered, status=201)
 async def register_worker(call: Call) -> Registered:
     """Register a worker: it gets an id and a lease"""
@@ -105,16 +126,7 @@ async def register_worker(call: Call) -> Registered:
     )
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/claim",
-    Action.WORK,
-    **SESSION,
-    body=Ask,
-    body_limit="batch",
-    answer=Dealt,
-    problems=(404, 409),
-    repeats="by nature",
-)
+@_of_session("claim", Ask, Dealt, problems=(404, 409))
 async def claim_runs(call: Call) -> Dealt:
     """Wait for runs and claim them; repeat with the same number if the response was lost"""
     body: Ask = call.body
@@ -140,16 +152,7 @@ async def claim_runs(call: Call) -> Dealt:
     return _dealt(turn)
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/heartbeat",
-    Action.WORK,
-    **SESSION,
-    body=Beat,
-    body_limit="batch",
-    answer=Beaten,
-    problems=(404, 409),
-    repeats="by nature",
-)
+@_of_session("heartbeat", Beat, Beaten, problems=(404, 409))
 async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
     body: Beat = call.body
@@ -159,16 +162,7 @@ async def heartbeat(call: Call) -> Beaten:
     return Beaten(lease_until=renewal.lease_until, cancelled=cancelled, freed=renewal.freed)
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/complete",
-    Action.WORK,
-    **SESSION,
-    body=Reports,
-    body_limit="batch",
-    answer=Refusals,
-    problems=(404,),
-    repeats="by nature",
-)
+@_of_session("complete", Reports, Refusals)
 async def complete_runs(call: Call) -> Refusals:
     """Report how attempts ended; a report counts only if run, fence and worker match"""
     body: Reports = call.body
@@ -181,16 +175,7 @@ async def complete_runs(call: Call) -> Refusals:
     return _refusals(answer.refused)
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/note",
-    Action.WORK,
-    **SESSION,
-    body=Notes,
-    body_limit="batch",
-    answer=Refusals,
-    problems=(404,),
-    repeats="by nature",
-)
+@_of_session("note", Notes, Refusals)
 async def note_progress(call: Call) -> Refusals:
     """Report the progress of running attempts, and save checkpoints for the next attempt"""
     body: Notes = call.body
@@ -199,16 +184,7 @@ async def note_progress(call: Call) -> Refusals:
     return _refusals(answer.refused)
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/compare",
-    Action.WORK,
-    **SESSION,
-    body=Compare,
-    body_limit="batch",
-    answer=Unaccounted,
-    problems=(404,),
-    repeats="by nature",
-)
+@_of_session("compare", Compare, Unaccounted)
 async def compare_runs(call: Call) -> Unaccounted:
     """Reconcile claims: name the held runs, and get the other runs that the server has under these claims"""
     body: Compare = call.body
@@ -217,16 +193,7 @@ async def compare_runs(call: Call) -> Unaccounted:
     return Unaccounted(runs=[show("run", run_id) for run_id in found])
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/hand-back",
-    Action.WORK,
-    **SESSION,
-    body=HandBack,
-    body_limit="batch",
-    answer=HandedBack,
-    problems=(404,),
-    repeats="by nature",
-)
+@_of_session("hand-back", HandBack, HandedBack)
 async def hand_back_runs(call: Call) -> HandedBack:
     """Release runs as if they had not been claimed"""
     body: HandBack = call.body
@@ -236,15 +203,7 @@ async def hand_back_runs(call: Call) -> HandedBack:
     return HandedBack(handed_back=await gateway.hand_back(worker.id, runs, body.claims, not_held))
 
 
-@routes.post(
-    "/v1/workers/{worker_id}/parents",
-    Action.WORK,
-    **SESSION,
-    body=AskParents,
-    answer=Parents,
-    problems=(404, 409),
-    repeats="by nature",
-)
+@_of_session("parents", AskParents, Parents, body_limit="small", problems=(404, 409))
 async def get_held_parents(call: Call) -> Parents:
     """List the parents of a run that the worker holds, with their results"""
     body: AskParents = call.body

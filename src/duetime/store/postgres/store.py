@@ -95,6 +95,7 @@ class PostgresStore(Store):
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),
             figures=Figures(context),
+            streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, context.database.size)),
         )
 

@@ -27,31 +27,6 @@ from duetime.store.wrappers.seal_owners import (
 
 META = "re-encryption"
 """The row of `meta` with the progress."""
-FIND = {
-    "secrets": "stale_secrets",
-    "tenant_secrets": "stale_tenant_secrets",
-    "signing_secrets": "stale_signing_secrets",
-    "stream_queues": "stale_stream_queues",
-    "payloads": "stale_payloads",
-    "jobs": "stale_jobs",
-    "dead_letters": "stale_dead_letters",
-    "runs": "stale_runs",
-    "live_logs": "stale_live_logs",
-    "history": "stale_history",
-}
-PUT = {
-    "secrets": "reseal_secrets",
-    "tenant_secrets": "reseal_tenant_secrets",
-    "signing_secrets": "reseal_signing_secrets",
-    "stream_queues": "reseal_stream_queues",
-    "payloads": "reseal_payloads",
-    "jobs": "reseal_jobs",
-    "dead_letters": "reseal_dead_letters",
-    "runs": "reseal_runs",
-    "live_logs": "reseal_live_logs",
-    "history": "reseal_history",
-}
-
 Key = tuple[Any, ...]
 _NO_ID = UUID(int=0)
 _MANY, _FEW = 50, 2
@@ -60,7 +35,10 @@ _MANY, _FEW = 50, 2
 class SealedTable(NamedTuple):
     """A table with encrypted columns."""
 
-    name: str
+    find: str
+    """The statement that reads the next rows with other keys."""
+    put: str
+    """The statement that writes a row."""
     first: Key
     """A key below all others."""
     columns: tuple[str, ...]
@@ -68,6 +46,10 @@ class SealedTable(NamedTuple):
     """What a value is bound to, by column: the row's key and tenant."""
     most: int = _MANY
     """How many rows one transaction re-encrypts."""
+
+    @property
+    def name(self) -> str:
+        return self.put.removeprefix("reseal_")
 
 
 _KINDS = {
@@ -86,37 +68,41 @@ def _content(column: str, _: Key, tenant_id: int) -> str:
 
 # In the direction in which rows move between homes, so that few of them move before they are checked.
 SEALED_TABLES = (
-    SealedTable("secrets", ("",), ("value",), lambda _, key, __: shared_owner(key[0])),
+    SealedTable("stale_secrets", "reseal_secrets", ("",), ("value",), lambda _, key, __: shared_owner(key[0])),
     SealedTable(
-        "tenant_secrets",
+        "stale_tenant_secrets",
+        "reseal_tenant_secrets",
         (0, ""),
         ("value",),
         lambda _, key, tenant: secret_owner(tenant, key[1]),
     ),
     SealedTable(
-        "signing_secrets",
+        "stale_signing_secrets",
+        "reseal_signing_secrets",
         (0, _NO_ID),
         ("value",),
         lambda _, key, tenant: signing_owner(tenant, key[1]),
     ),
     SealedTable(
-        "stream_queues",
+        "stale_stream_queues",
+        "reseal_stream_queues",
         (0, "", 0),
         ("address",),
         lambda _, key, tenant: stream_owner(tenant, key[1]),
     ),
     SealedTable(
-        "payloads",
+        "stale_payloads",
+        "reseal_payloads",
         (_NO_ID,),
         ("body",),
         lambda _, key, tenant: payload_owner(tenant, key[0]),
         _FEW,
     ),
-    SealedTable("jobs", (_NO_ID,), ("args",), _content),
-    SealedTable("dead_letters", (_NO_ID,), ("args", "error"), _content),
-    SealedTable("runs", (_NO_ID,), ("args", "checkpoint", "message"), _content),
-    SealedTable("live_logs", (_NO_ID,), ("logs",), _content),
-    SealedTable("history", (0, _NO_ID, -1), ("args", "result", "logs", "error"), _content),
+    SealedTable("stale_jobs", "reseal_jobs", (_NO_ID,), ("args",), _content),
+    SealedTable("stale_dead_letters", "reseal_dead_letters", (_NO_ID,), ("args", "error"), _content),
+    SealedTable("stale_runs", "reseal_runs", (_NO_ID,), ("args", "checkpoint", "message"), _content),
+    SealedTable("stale_live_logs", "reseal_live_logs", (_NO_ID,), ("logs",), _content),
+    SealedTable("stale_history", "reseal_history", (0, _NO_ID, -1), ("args", "result", "logs", "error"), _content),
 )
 
 
@@ -128,7 +114,7 @@ class SealedRow(NamedTuple):
 
 
 class SealedRows(NamedTuple):
-    """Rows with values that are encrypted with another key."""
+    """Rows with values that are encrypted with another key, and the last row that was checked."""
 
     rows: Sequence[SealedRow]
     after: Key | None
@@ -160,19 +146,17 @@ class Reencryption(Protocol):
 
 
 def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRows:
-    """What a `stale_…` statement returned: how many were seen, the last key, and then key, tenant and values."""
-    if not rows:
-        return SealedRows((), None, 0)
-    seen, last = rows[0]["seen"], _key(table, "last", rows[0])
+    """What a `stale_…` statement returned: rows with other keys, and the last row that it looked at, unless there were
+    more of the former than one transaction re-encrypts."""
     found = [
-        SealedRow(_key(table, "key", row), row["tenant_id"] or 0, tuple(row[column] for column in table.columns))
+        SealedRow(
+            tuple(row[f"key_{place}"] for place in range(len(table.first))),
+            row["tenant_id"] or 0,
+            tuple(row[column] for column in table.columns),
+        )
         for row in rows
-        if row["key_0"] is not None
     ]
     if len(found) >= table.most:
         return SealedRows(found, found[-1].key, len(found))  # rows in between were checked too, and not counted
-    return SealedRows(found, last if seen >= window else None, seen)
-
-
-def _key(table: SealedTable, name: str, row: Fields) -> Key:
-    return tuple(row[f"{name}_{place}"] for place in range(len(table.first)))
+    seen = rows[0]["seen"] if rows else 0
+    return SealedRows(found, found[-1].key if seen >= window else None, seen)

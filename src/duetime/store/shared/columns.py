@@ -46,7 +46,7 @@ _NAMES = {
     """,
     Kind.DURATION: "period ran_for",
     Kind.ID: """
-        child_id end_id graph_id highest id job_id key_0 key_1 key_2 key_id last_0 last_1 last_2 live_id lowest
+        child_id end_id graph_id highest id job_id key_0 key_1 key_2 key_id live_id lowest
         parent_id run_id session_id worker_id
     """,
     Kind.IDS: "ids run_ids",

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from duetime.crypto.sealer import MAGIC, TEXT_MAGIC
-from duetime.store.rules.encrypted_columns import FIND, META, PUT, Key, Resealed, SealedRows, SealedTable, page_of
+from duetime.store.rules.encrypted_columns import META, Key, Resealed, SealedRows, SealedTable, page_of
 from duetime.store.shared.transaction import SharedRole
 
 
 class ResealingRole(SharedRole):
     async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
         rows = await self.transactions.rows(
-            FIND[table.name],
+            table.find,
             **_key(after),
             window=window,
             most=table.most,
@@ -29,7 +29,7 @@ class ResealingRole(SharedRole):
             for column, pair in zip(table.columns, row.values, strict=True):
                 given[f"{column}_old"], given[f"{column}_new"] = pair or (None, None)
             written.append(given)
-        await self.transactions.many(PUT[table.name], written)
+        await self.transactions.many(table.put, written)
 
     async def reencryption(self) -> str | None:
         found: str | None = await self.transactions.value("find_meta", name=META)

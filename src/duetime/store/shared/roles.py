@@ -22,7 +22,6 @@ from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.replay import ReplayRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
-from duetime.store.shared.streams import StreamsRole
 from duetime.store.shared.transaction import SharedContext
 
 
@@ -50,7 +49,6 @@ class SharedRoles(TypedDict):
     notifications: NotifyingRole
     secrets: SecretRole
     reencryption: ResealingRole
-    streams: StreamsRole
 
 
 def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> SharedRoles:
@@ -76,5 +74,4 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "notifications": NotifyingRole(context),
         "secrets": SecretRole(context),
         "reencryption": ResealingRole(context),
-        "streams": StreamsRole(context),
     }

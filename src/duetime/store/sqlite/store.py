@@ -116,6 +116,7 @@ class SqliteStore(Store):
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),
             figures=Figures(context),
+            streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, 1)),
         )
 
