@@ -11,11 +11,13 @@ import msgspec
 from duetime import App, JobReceipt, Run, Settings
 from duetime.api.http_server import HttpServer
 from duetime.client.transport import Transport
-from duetime.node.assembly import Node, engine_loops, make_worker
+from duetime.node.assembly import Node, engine_loops, make_worker, stream_loops
 from duetime.process.loop import Loop
 from duetime.store.protocol.store import Store
+from duetime.streams.brokers import Brokers
+from duetime.telemetry.meters import Meters
 from duetime.worker.http_source import HttpSource
-from duetime.worker.store_source import StoreSource
+from duetime.worker.stream_source import StreamSource
 from duetime.worker.worker import Worker
 
 ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -47,7 +49,12 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
     store = await app.store()
     changed = msgspec.structs.replace(app.settings, **settings)
     await watch_clock(store, changed)
-    parts: list[Loop | Worker] = [*engine_loops(store, changed), make_worker(app, StoreSource(store), changed)]
+    brokers, meters = Brokers(), Meters()
+    parts: list[Loop | Worker] = [
+        *engine_loops(store, changed),
+        *stream_loops(store, changed, brokers, meters),
+        make_worker(app, StreamSource(store, meters), changed),
+    ]
     running = [asyncio.create_task(part.run()) for part in parts]
     try:
         yield
@@ -55,6 +62,7 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
         for part in parts:
             part.stop()
         await asyncio.gather(*running)
+        await brokers.close()
 
 
 async def ended(app: App, receipt: JobReceipt) -> Run:

@@ -6,18 +6,28 @@ than it asked for corrects it, and so does the next look.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import islice
 from uuid import UUID
 
-from duetime.model.lane import Lane, Look, Trial
+from duetime.model.lane import Lane, LaneKey, Look, Trial
 from duetime.model.suspicion import Suspicion, TrialRoom
 
 _ENDLESS = 1 << 40
 _NO_SUSPICION = Suspicion()
+_ANNOUNCED_WITHIN = timedelta(seconds=1)
+_DEEP = 1000
+_ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_ANY_ID = UUID(int=0)
 
 Seen = list[tuple[datetime, UUID, int]]
+
+
+def is_announced(key: LaneKey, queues: Collection[tuple[int, str]]) -> bool:
+    """Whether the runs of a lane are announced in streams: those of these queues, unless claims treat them one by
+    one."""
+    return not key.trial and not key.keyed and (key.tenant_id, key.queue) in queues
 
 
 class Group:
@@ -95,9 +105,11 @@ class Agenda:
         trial_room: TrialRoom,
         claimed: Collection[UUID] = (),
         suspicion: Suspicion = _NO_SUSPICION,
+        announced: Collection[tuple[int, str]] = (),
     ) -> "Agenda":
         """The runs that were ready at a look. `places`: where each task runs; `trial_room`: how many untrusted runs may
-        start; `claimed`: what was claimed concurrently; `suspicion`: which tasks are not trusted."""
+        start; `claimed`: what was claimed concurrently; `suspicion`: which tasks are not trusted; `announced`: queues
+        whose runs are announced, and are claimed from here only after a while."""
         agenda = cls()
         room = trial_room.copy()
         for sight in look.sights:
@@ -105,10 +117,11 @@ class Agenda:
             if lane_id not in lanes:
                 continue  # it fell asleep and has woken since: it is read again before the next look
             key = lanes[lane_id].key
+            ready_by = look.now - _ANNOUNCED_WITHIN if announced and is_announced(key, announced) else look.now
             seen = [
                 (moment, run_id, lane_id)
                 for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
-                if moment <= look.now
+                if moment <= ready_by
             ]
             deep = len(seen) >= look.depth
             if claimed:
@@ -118,6 +131,16 @@ class Agenda:
                 seen, deep = seen[: room.take(trial, (key.tenant_id, key.task), len(seen))], False
             if seen or deep:
                 agenda._add(lane_id, (places[key.task], key.tenant_id, key.tier), seen, deep=deep)
+        return agenda
+
+    @classmethod
+    def of_depths(cls, streams: Iterable[tuple[int, int, int]]) -> "Agenda":
+        """The messages in streams, each with its tenant, tier and depth. A stream's position is its lane, and all are
+        of one place."""
+        agenda = cls()
+        for number, (tenant_id, tier, depth) in enumerate(streams):
+            seen = [(_ANY_TIME, _ANY_ID, number)] * min(depth, _DEEP)
+            agenda._add(number, (0, tenant_id, tier), seen, deep=depth > _DEEP)
         return agenda
 
     def _add(self, lane_id: int, where: tuple[int, int, int], seen: Seen, *, deep: bool) -> None:

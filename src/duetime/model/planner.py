@@ -14,12 +14,16 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.claim_plan import Agenda
+from duetime.model.claim_plan import Agenda, is_announced
 from duetime.model.lane import Lane, Look, Sight, Trial
 from duetime.model.shares import Shares, Takes
 from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, Suspicion, TaskOf, TrialRoom
 from duetime.model.target import kind_of
+
+_ANNOUNCED_EVERY = 0.5
+"""Seconds between looks at lanes whose runs are announced."""
 
 
 class ByTrust(NamedTuple):
@@ -52,6 +56,9 @@ class Planner:
         self._suspicion = Suspicion()
         self.lanes: dict[int, Lane] = {}
         """The lanes that are awake and served."""
+        self.announced: Collection[tuple[int, str]] = frozenset()
+        """The queues of tenants whose runs are announced in streams."""
+        self._look_at_announced = 0.0
         self.agenda = Agenda()
 
     def learn_lanes(self, woken: Iterable[Lane], asleep: Iterable[int] = ()) -> bool:
@@ -77,11 +84,24 @@ class Planner:
         self._suspicion = suspicion
 
     def lanes_to_look_at(self) -> Collection[int]:
+        """Lanes whose runs are announced are looked at twice a second: only runs that no announcement has reached are
+        claimed from them."""
         self._avoided = self._avoids()
-        if not self._avoided:
+        lanes = self.lanes_not_avoided()
+        if not self.announced:
+            return lanes
+        now = monotonic()
+        if now >= self._look_at_announced:
+            self._look_at_announced = now + _ANNOUNCED_EVERY
+            return lanes
+        return [lane_id for lane_id in lanes if not is_announced(self.lanes[lane_id].key, self.announced)]
+
+    def lanes_not_avoided(self) -> Collection[int]:
+        avoided = self._avoids()
+        if not avoided:
             return self.lanes
         keys = ((lane_id, lane.key) for lane_id, lane in self.lanes.items())
-        return [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in self._avoided]
+        return [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in avoided]
 
     @property
     def avoids_others_now(self) -> bool:
@@ -93,7 +113,7 @@ class Planner:
 
     def plan(self, look: Look, room: TrialRoom, claimed: Collection[UUID] = ()) -> None:
         """Deal out what this look found from now on, but for what was `claimed` beside it."""
-        self.agenda = Agenda.of(look, self.lanes, self._places, room, claimed, self._suspicion)
+        self.agenda = Agenda.of(look, self.lanes, self._places, room, claimed, self._suspicion, self.announced)
 
     def plan_alone(self, look: Look, *, idle: bool, claimed: Collection[UUID] = ()) -> bool:
         """Where a run has to be tried alone, deal out nothing else: to a worker that is `idle`, or to any worker when

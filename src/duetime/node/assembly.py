@@ -24,8 +24,10 @@ from duetime.engine.outbox import Outbox
 from duetime.engine.pruner import OldestMessage, Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
+from duetime.engine.relay import Relay
 from duetime.engine.scanner import Scanner
 from duetime.engine.settler import settling
+from duetime.engine.stream_keeper import StreamKeeper
 from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied, SettingsError, reason_of
@@ -37,6 +39,7 @@ from duetime.settings import Settings
 from duetime.store.address import open_ready, store_for
 from duetime.store.protocol.store import Store
 from duetime.store.wrappers.observed import StoreObserver, observed
+from duetime.streams.brokers import Brokers
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.exposition import registry_of
@@ -47,7 +50,7 @@ from duetime.worker.attempts import Observer
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.http_source import HttpSource
 from duetime.worker.source import Source
-from duetime.worker.store_source import StoreSource
+from duetime.worker.stream_source import StreamSource
 from duetime.worker.worker import Worker
 
 log = logging.getLogger("duetime")
@@ -214,6 +217,9 @@ class Node:
         watcher = Watcher(store)
         self._loops = engine_loops(store, self._settings, watcher) if self._with_loops else []
         self._loops += self._observer_loops(store, observer, watcher)
+        brokers = Brokers()
+        if self._with_loops:
+            self._loops += stream_loops(store, self._settings, brokers, self.meters)
         service: Service | None = None
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
@@ -227,7 +233,7 @@ class Node:
         with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
             seen: Observers = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
             if self._app is not None:
-                self._workers.append(make_worker(self._app, StoreSource(store), self._settings, **seen))
+                self._workers.append(make_worker(self._app, StreamSource(store, self.meters), self._settings, **seen))
             if runner is not None:
                 # Separate from the app's own worker: neither takes the other's slots.
                 self._workers.append(make_target_worker(runner, store, self._settings, self._app, **seen))
@@ -239,6 +245,7 @@ class Node:
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        await brokers.close()
         if runner is not None:
             await runner.close()
         if service is not None:
@@ -301,6 +308,14 @@ def engine_loops(
     ]
 
 
+def stream_loops(store: Store, settings: Settings, brokers: Brokers, meters: Meters) -> list[Loop]:
+    """The loops of one node for its stream queues."""
+    relay = Relay(store, brokers, lease=settings.lease)
+    store.listen(relay.hint)
+    keeper = StreamKeeper(store, brokers, meters, lease=settings.lease)
+    return [relay.loop, Loop("streams keeper", keeper.tick, jitter=0.2)]
+
+
 def _notification_loops(store: Store) -> list[Loop]:
     """The loops that send notifications."""
     outbox = Outbox(store)
@@ -344,7 +359,8 @@ def make_target_worker(
     if limits.queues:
         limits = msgspec.structs.replace(limits, queues=tuple(dict.fromkeys((*limits.queues, NOTIFICATIONS))))
     hooks = () if app is None else app.failure_hooks
-    return Worker(StoreSource(store), {}, limits, targets=runner, on_failure=hooks, **seen)
+    source = StreamSource(store, seen.get("meters"))
+    return Worker(source, {}, limits, targets=runner, on_failure=hooks, **seen)
 
 
 def _limits(settings: Settings) -> WorkerLimits:

@@ -37,6 +37,8 @@ GAUGES = {
     ),
     "duetime_fleet_slots": _GaugeText("Slots of all live workers."),
     "duetime_unserved_lanes": _GaugeText("Lanes with due runs that no live worker can take."),
+    "duetime_stream_depth": _GaugeText("Messages in streams that are not done, by priority.", ("priority",)),
+    "duetime_stream_oldest_age_seconds": _GaugeText("Age of the oldest message in streams.", ("priority",)),
     "duetime_table_rows": _GaugeText("Rows of a table, estimated.", ("table",)),
     "duetime_table_size_bytes": _GaugeText("Size of a table with its indexes.", ("table",)),
     "duetime_database_size_bytes": _GaugeText("Size of the database."),
@@ -71,8 +73,11 @@ class MeterCollector(Collector):
             ("duetime_fired_runs", "Runs created from schedules.", meters.fired),
             ("duetime_missed_occurrences", "Occurrences skipped because they were late.", meters.missed),
             ("duetime_passed_by_jobs", "Due jobs that this node could not plan and left to others.", meters.passed_by),
+            ("duetime_stream_redelivered", "Messages that another worker held before.", meters.redelivered),
+            ("duetime_stream_refused", "Messages that are not duetime's, or were modified.", meters.stream_refused),
         ):
             yield _counter(name, text, (), {(): value})
+        yield _counter("duetime_stream_landed", "Carried runs stored, by reason.", ("reason",), _one(meters.landed))
         yield from self._canary()
         yield from self._gauges()
 

@@ -42,6 +42,10 @@ class Meters:
         self.fired = 0
         self.missed = 0
         self.passed_by = 0
+        self.landed: Counter[str] = Counter()
+        """Carried runs that this process landed, by reason."""
+        self.redelivered = 0
+        self.stream_refused = 0
         self.canary: Counter[str] = Counter()
         """Canaries by outcome."""
         self.canary_stages = {stage: Buckets(TIMINGS) for stage in ("start", "complete", "whole")}

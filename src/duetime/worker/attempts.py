@@ -152,6 +152,13 @@ class Attempts:
                 self.stop(running, Stop.CANCEL)
         return strangers
 
+    def abandon(self, run_ids: Iterable[UUID]) -> None:
+        """Stop these runs, and report nothing about them: another worker may get them."""
+        for run_id in run_ids:
+            running = self._running.get(run_id)
+            if running is not None:
+                self.stop(running, Stop.LEASE_LOST)
+
     def start(self, session: Session, claim_no: int, claimed: Claimed, lane: LaneKey) -> None:
         if session.over:
             return  # the answer came too late: the claim is released, or the reaper frees the run

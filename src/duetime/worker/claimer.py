@@ -7,16 +7,17 @@ The result of one look serves several claims, for a tenth of a second: a look at
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.lane import Look
+from duetime.model.lane import LaneKey, Look
 from duetime.model.planner import Planner
 from duetime.model.shares import Takes
 from duetime.process.loop import Loop, retrieve_error
+from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Claims
 from duetime.store.shared.known_lanes import KnownLanes
 from duetime.worker.session import Session
@@ -30,7 +31,7 @@ _GATHER = 0.003
 returns."""
 _RULES_EVERY = 0.5
 _TRIAL_LOOK = 0.1
-_MOST_BACKLOG = 10_000
+MOST_BACKLOG = 10_000
 _AGENDA_FOR = 0.1
 _AGENDA_AT_MOST = 0.3
 _LOOK_SHARE = 8
@@ -55,6 +56,8 @@ class Claimer:
         self._backlog = wants.backlog
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
+        self._announced: tuple[Session, int, list[Announcement]] | None = None
+        """The claim of announced runs that has not been answered."""
         self._misses = 0
         self._gathering: asyncio.TimerHandle | None = None
         self._agenda_until = 0.0
@@ -95,11 +98,52 @@ class Claimer:
 
     def unanswered(self, session: Session) -> list[int]:
         """The numbers of this session's claims that may have taken effect without an answer."""
-        return [self._unanswered[1]] if self._unanswered is not None and self._unanswered[0] is session else []
+        return [asked[1] for asked in (self._unanswered, self._announced) if asked is not None and asked[0] is session]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
+
+    @property
+    def claiming(self) -> int:
+        """How many runs the claim in progress may bring."""
+        return 0 if self._unanswered is None else sum(take for _, take in self._unanswered[2])
+
+    @property
+    def weights(self) -> Mapping[int, int]:
+        """The weights of tenants that are not the default."""
+        return self._lanes.rules.weights
+
+    def trial(self, lane: LaneKey) -> int:
+        """How runs of this lane are tried."""
+        return self._lanes.rules.suspicion.trial(lane)
+
+    def leave_to_streams(self, queues: Collection[tuple[int, str]]) -> None:
+        """The runs of these queues of tenants are announced."""
+        self._planner.announced = queues
+
+    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> None:
+        """Claim those of these runs that are in lanes which this worker serves, and start them. When it raises
+        `StoreUnavailable`, it must be called again with the same runs."""
+        asked = self._announced
+        if asked is None or asked[0] is not session:
+            if any(each.lane_id not in self._planner.lanes for each in announced):
+                await asyncio.sleep(self._lanes.until_read)
+                await self._lanes.read()
+            await self._lanes.read_rules()
+            lanes = self._lanes.open_lanes(self._planner)
+            served = [each for each in announced if each.lane_id in lanes]
+            if not served or self.session is not session:
+                return
+            asked = (session, session.begin_claim(), served)
+        again, self._announced = self._announced is asked, asked
+        _, claim_no, served = asked
+        claimed = await self._claims.claim_announced(session.id, claim_no, served)
+        await self._lanes.read_those_of(claimed)
+        if again and not claimed:
+            await self._claims.release(session.id, [claim_no])
+        self._announced = None
+        self._begin(session, claim_no, claimed)
 
     async def tick(self) -> float:
         session = self.session
@@ -107,7 +151,7 @@ class Claimer:
             return self._poll
         if self._unanswered is not None and not self._unanswered[0].over:
             await self._ask(*self._unanswered, again=True)
-        if self._backlog() > _MOST_BACKLOG:
+        if self._backlog() > MOST_BACKLOG:
             return _GATHER  # completions are backed up in the store: claim no more
         free = [max(0, min(count, self._most)) for count in self._slots.free]
         if self._trials.alone:

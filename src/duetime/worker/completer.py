@@ -57,7 +57,8 @@ class Completer:
         """`apart`: the task has completed the run in its own transaction, which may still lock its row. This completion
         is sent once that transaction has ended, and takes effect only if it was rolled back."""
         if apart:
-            self._apart[completion.run_id] = (session, completion, [claim_no] if session.ended(claim_no) else [])
+            closed = [claim_no] if claim_no and session.ended(claim_no) else []
+            self._apart[completion.run_id] = (session, completion, closed)
             self._another_apart.set()
             if self._sending_apart is None or self._sending_apart.done():
                 self._sending_apart = asyncio.create_task(self._send_apart())
@@ -66,7 +67,7 @@ class Completer:
         if entry is None:
             entry = self._waiting[session] = ([], [], monotonic())
         entry[0].append(completion)
-        if session.ended(claim_no):
+        if claim_no and session.ended(claim_no):
             entry[1].append(claim_no)
         self.backlog += 1
         if self.backlog == 1:

@@ -78,7 +78,7 @@ class HttpClaimer:
     def unanswered(self, session: Session) -> list[int]:
         return [number for poll in self._polls for number in poll.unanswered(session)]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.session = None
 
     async def ask(self, session: Session, body: wire.Ask) -> wire.Dealt | None:

@@ -1,6 +1,7 @@
 """A session: one lease of this worker. When the lease is lost, a new session begins under a new id."""
 
 from collections.abc import Iterable
+from threading import Lock
 from uuid import UUID
 
 from duetime.clock import monotonic
@@ -10,7 +11,8 @@ from duetime.ids import new_id
 class Session:
     """The open claims, and how many runs of each are still in progress.
 
-    The heartbeat reads the open claims from its own thread. They are a dict, whose keys are copied atomically.
+    The heartbeat reads the open claims from its own thread. They are a dict, whose keys are copied atomically. It also
+    begins claims there, for runs that land.
     """
 
     def __init__(self) -> None:
@@ -21,15 +23,18 @@ class Session:
         self._answered_at: dict[int, float] = {}
         self._unanswered: dict[int, None] = {}
         self._last_claim_no = 0
+        self._numbering = Lock()
         self.claimed_at = 0.0
         """When the last claim was answered, on the monotonic clock."""
 
     def begin_claim(self) -> int:
         """A number for a new claim. The claim is open from now on, whether or not an answer arrives."""
-        self._last_claim_no += 1
-        self._unanswered[self._last_claim_no] = None
-        self._left[self._last_claim_no] = 0
-        return self._last_claim_no
+        with self._numbering:
+            self._last_claim_no += 1
+            number = self._last_claim_no
+            self._unanswered[number] = None
+            self._left[number] = 0
+        return number
 
     def claimed(self, claim_no: int, runs: int) -> None:
         self.claimed_at = monotonic()
@@ -38,6 +43,12 @@ class Session:
             self._left[claim_no] = runs
             self._answered_at[claim_no] = self.claimed_at
         else:
+            self._left.pop(claim_no, None)
+
+    def landed(self, claim_no: int, runs: int) -> None:
+        """The claim was for carried runs, of which so many have landed. `closed` ends it."""
+        self._unanswered.pop(claim_no, None)
+        if not runs:
             self._left.pop(claim_no, None)
 
     def ended(self, claim_no: int) -> bool:
@@ -59,8 +70,8 @@ class Session:
     @property
     def answered(self) -> int:
         """The number up to which all claims were answered."""
-        last = self._last_claim_no
-        return min(list(self._unanswered), default=last + 1) - 1
+        with self._numbering:
+            return min(list(self._unanswered), default=self._last_claim_no + 1) - 1
 
     def open_claims(self) -> list[int]:
         return list(self._left)

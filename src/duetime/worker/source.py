@@ -25,7 +25,7 @@ from duetime.worker.task import Place
 from duetime.worker.trials import Trials
 
 Start = Callable[[Session, int, Claimed, LaneKey], None]
-"""Called with each claimed run and the number of its claim."""
+"""Called with each claimed run and the number of its claim; 0 for a run that no claim holds."""
 
 
 class Wants(msgspec.Struct, frozen=True):
@@ -41,6 +41,10 @@ class Wants(msgspec.Struct, frozen=True):
     start: Start
     backlog: Callable[[], int]
     """How many completions the source has not accepted yet."""
+    holds: Callable[[UUID], bool] = lambda _: False
+    """Whether a run is in progress here."""
+    abandon: Callable[[Sequence[UUID]], None] = lambda _: None
+    """Stop these runs, and report nothing about them."""
     strict: bool = False
     """Whether a higher tier always goes first, instead of by shares."""
     open_targets: Callable[[], frozenset[Target]] = frozenset
@@ -71,7 +75,7 @@ class Claims(Protocol):
     def unanswered(self, session: Session) -> list[int]:
         """The claims of a session that may have taken effect without an answer."""
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class Source(Protocol):

@@ -10,7 +10,7 @@ from duetime.model.dependency import Parent
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol.store import Completed, Hint, Store
 from duetime.worker.claimer import Claimer
-from duetime.worker.source import Wants
+from duetime.worker.source import Claims, Wants
 
 
 class StoreSource:
@@ -33,7 +33,7 @@ class StoreSource:
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         return self._store.listen(callback)
 
-    def claimer(self, wants: Wants) -> Claimer:
+    def claimer(self, wants: Wants) -> Claims:
         return Claimer(self._store.claims, wants)
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:

@@ -97,6 +97,8 @@ class Worker:
                 queues=limits.queues,
                 poll=limits.poll,
                 start=attempts.start,
+                holds=attempts.holds,
+                abandon=attempts.abandon,
                 backlog=lambda: self._completer.backlog,
                 strict=limits.strict,
                 open_targets=lambda: attempts.health.open_now,
@@ -141,7 +143,7 @@ class Worker:
                 await self._run_sessions()
         finally:
             stop_listening()
-            self._claimer.close()
+            await self._claimer.close()
             self._attempts.close()
             await self._attempts.failures.close()
 

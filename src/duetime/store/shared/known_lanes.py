@@ -25,7 +25,7 @@ class KnownLanes:
         self._awake = LaneFollower(claims)
         self._planners: list[Planner] = []
         self._paused: frozenset[int] = frozenset()
-        self._rules = Rules()
+        self.rules = Rules()
         self._rules_read_at = _LONG_AGO
         self.read_at = _LONG_AGO
         self.full = FullLanes()
@@ -33,7 +33,7 @@ class KnownLanes:
     def add(self, planner: Planner) -> None:
         """Send this planner the current and all later knowledge."""
         self._planners.append(planner)
-        planner.learn_rules(self._rules.weights, self._rules.suspicion)
+        planner.learn_rules(self.rules.weights, self.rules.suspicion)
         self._learned([planner] if planner.learn_lanes(self._awake.by_id.values()) else [])
 
     def keep(self, planners: Iterable[Planner]) -> None:
@@ -71,12 +71,12 @@ class KnownLanes:
             self._rules_read_at = monotonic()  # before it is read: a hint meanwhile asks for another reading
             try:
                 self._paused = await self._claims.paused_lanes()
-                self._rules = await self._claims.rules()
+                self.rules = await self._claims.rules()
             except BaseException:
                 self._rules_read_at = _LONG_AGO  # a lane that has woken may belong to a queue that is paused
                 raise
             for planner in self._planners:
-                planner.learn_rules(self._rules.weights, self._rules.suspicion)
+                planner.learn_rules(self.rules.weights, self.rules.suspicion)
 
     async def look(self, planners: Iterable[Planner], room: int) -> Look | None:
         """The runs in those lanes of these planners that are neither paused nor full; None when there is no such
@@ -90,6 +90,11 @@ class KnownLanes:
             if lane_id not in paused and lane_id not in full
         }
         return await self._claims.look(list(lanes), depth_of_look(len(lanes), room)) if lanes else None
+
+    def open_lanes(self, planner: Planner) -> frozenset[int]:
+        """The lanes of this planner whose runs may start without care: not paused, not avoided, not on trial."""
+        trusted = (lane for lane in planner.lanes_not_avoided() if lane not in self._paused)
+        return frozenset(lane for lane in trusted if not self.tried(lane).trial)
 
     def until_next(self, look: Look | None, most: float) -> float:
         """The time until a look can find more than this one."""
@@ -109,7 +114,7 @@ class KnownLanes:
 
     def tried(self, lane_id: int) -> LaneKey:
         """The key of the lane, with the current trial level of its task."""
-        return self._rules.suspicion.tried(self._awake.by_id[lane_id].key)
+        return self.rules.suspicion.tried(self._awake.by_id[lane_id].key)
 
     def _learned(self, planners: Sequence[Planner]) -> bool:
         """Whether any planner has learned of lanes."""
@@ -119,4 +124,4 @@ class KnownLanes:
 
     def _is_limited(self, lane_id: int) -> bool:
         lane = self._awake.by_id.get(lane_id)
-        return lane is not None and self._rules.is_limited(lane.key)
+        return lane is not None and self.rules.is_limited(lane.key)

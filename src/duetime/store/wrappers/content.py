@@ -21,7 +21,7 @@ from duetime.clock import monotonic
 from duetime.crypto.sealer import Sealer, is_sealed, is_sealed_text
 from duetime.errors import InvalidInput, KeyUnknown, NoEncryptionKey, SealBroken, reason_of
 from duetime.model.attempt import Attempt, AttemptState, Claimed, Completion, Run, RunNote
-from duetime.model.carried import CarriedEnd
+from duetime.model.carried import CarriedEnd, CarriedRun
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
 from duetime.model.fingerprint import fingerprint
@@ -335,6 +335,27 @@ class Sealing:
 
 def _has_outcome(end: CarriedEnd) -> bool:
     return end.result is not None or end.logs is not None
+
+
+Opened = tuple[bytes, str | None, bool]
+"""Arguments; why they cannot be decrypted here; and whether the reason is a key that is unknown here."""
+
+
+async def opened_args(sealer: Sealer | None, runs: Sequence[CarriedRun]) -> dict[UUID, Opened]:
+    """The arguments of those of these runs whose arguments are sealed."""
+    shut = [run for run in runs if is_sealed(run.args)]
+    if not shut:
+        return {}
+    sealer = sealer or Sealer(())
+    await sealer.learn(run.args for run in shut)
+    found: dict[UUID, Opened] = {}
+    for run in shut:
+        try:
+            owner = content_owner(ARGUMENTS, run.lane.tenant_id)
+            found[run.run_id] = sealer.open(run.args, belongs_to=owner), None, False
+        except SealBroken as error:
+            found[run.run_id] = run.args, str(error), isinstance(error, KeyUnknown)
+    return found
 
 
 def _says(item: Completion) -> bool:

@@ -1,0 +1,178 @@
+"""The relay announces stored runs of stream queues in their streams, so that workers need not look for them.
+
+It keeps no state that matters. It looks at the lanes, and announces the runs that are ready by the database's clock and
+that it has not announced for a lease. An announcement has no authority: a worker claims the run. Two relays on one lane
+do no harm, but each announcement costs a claim a probe. So lanes are divided among the processes that have workers, by
+rendezvous hashing over the names of live workers; while a process is dead and not reaped, workers find the runs of its
+lanes after a second.
+
+Unclaimed runs stay at the head of their lane: a relay is at most one look ahead of the workers.
+"""
+
+import logging
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from hashlib import blake2b
+from uuid import UUID
+
+from duetime.clock import monotonic
+from duetime.crypto.sealer import Sealer
+from duetime.errors import DuetimeError, reason_of
+from duetime.model.carried import StreamQueue
+from duetime.model.claim_plan import is_announced
+from duetime.model.lane import Lane, Look, Sight, tier_of
+from duetime.process.loop import Loop
+from duetime.store.protocol.ready import Announcement
+from duetime.store.protocol.store import Hint, Store
+from duetime.store.shared.awake_lanes import LaneFollower
+from duetime.streams.brokers import Brokers
+from duetime.streams.message import MessageCodec
+from duetime.streams.names import StreamName, streams_of
+
+log = logging.getLogger("duetime.relay")
+
+DEPTH = 1000
+_LANES_AT_ONCE = 50
+_QUEUES_EVERY = 1.0
+_RELAYS_EVERY = 5.0
+_POLL = 0.25
+"""Seconds between looks without a hint."""
+_SHARE = 5
+"""Looks take at most one part in so many of the time."""
+_LEAST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
+_WAKE_AFTER = 0.0005
+_RETRY = 1.0
+
+
+class Relay:
+    def __init__(self, store: Store, brokers: Brokers, *, lease: timedelta, name: str | None = None) -> None:
+        self._store = store
+        self._brokers = brokers
+        self._codec = MessageCodec(store.sealer or Sealer(()))
+        self._lease = lease.total_seconds()
+        self._name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._lanes = LaneFollower(store.claims)
+        self._queues: dict[tuple[int, str], StreamQueue] = {}
+        self._queues_read_at = self._relays_read_at = float("-inf")
+        self._relays: frozenset[str] = frozenset()
+        self._announced: dict[int, dict[UUID, float]] = {}
+        """By lane: the unclaimed runs that were announced here, and when."""
+        self._look_at = 0.0
+        self._unavailable: dict[str, float] = {}
+        """Brokers that did not answer, and until when they are left alone."""
+        self.loop = Loop("relay", self.tick)
+
+    def hint(self, hint: Hint) -> None:
+        if hint is Hint.READY and self._queues:
+            self.loop.wake()
+
+    async def tick(self) -> float:
+        now = monotonic()
+        if now < self._look_at:
+            return self._look_at - now
+        await self._read(now)
+        if not self._queues:
+            self._announced.clear()
+            return _QUEUES_EVERY
+        lanes = await self._own_lanes()
+        began = monotonic()
+        delay = _POLL
+        for start in range(0, len(lanes), _LANES_AT_ONCE):
+            part = {lane.id: lane for lane in lanes[start : start + _LANES_AT_ONCE]}
+            delay = min(delay, await self._announce(await self._store.claims.look(list(part), DEPTH), part))
+        self._announced = {lane.id: self._announced[lane.id] for lane in lanes if lane.id in self._announced}
+        ended = monotonic()
+        self._look_at = ended + min(_LONGEST_PAUSE, max(_LEAST_PAUSE, (_SHARE - 1) * (ended - began)))
+        return max(delay, self._look_at - ended)
+
+    async def _read(self, now: float) -> None:
+        """Read which queues are streams, and which processes have relays."""
+        if now - self._queues_read_at > _QUEUES_EVERY:
+            self._queues_read_at = now
+            queues = await self._store.streams.stream_queues()
+            self._queues = {
+                (queue.tenant_id, queue.queue): queue for queue in queues if queue.current and not queue.paused
+            }
+        if self._queues and now - self._relays_read_at > _RELAYS_EVERY:
+            self._relays_read_at = now
+            workers = await self._store.leases.workers()
+            self._relays = frozenset(worker.name for worker in workers if worker.tenant_id is None)
+            if self._name not in self._relays:
+                self._relays_read_at = now - _RELAYS_EVERY + _QUEUES_EVERY  # its worker is about to register
+
+    async def _own_lanes(self) -> list[Lane]:
+        await self._lanes.read()
+        if self._name not in self._relays:
+            return []  # a process without workers of its own
+        found = [lane for lane in self._lanes.by_id.values() if is_announced(lane.key, self._queues)]
+        return [lane for lane in found if self._is_mine(lane.id)]
+
+    def _is_mine(self, lane_id: int) -> bool:
+        return max(self._relays, key=lambda name: blake2b(f"{name} {lane_id}".encode()).digest()) == self._name
+
+    async def _announce(self, look: Look, lanes: Mapping[int, Lane]) -> float:
+        """Announce what is ready; returns how long to sleep."""
+        by_stream: dict[StreamName, list[Announcement]] = {}
+        queues: dict[StreamName, StreamQueue] = {}
+        delay = _POLL
+        seen = {sight.lane_id for sight in look.sights}
+        for lane_id in [lane_id for lane_id in lanes if lane_id not in seen]:
+            self._announced.pop(lane_id, None)
+        for sight in look.sights:
+            key = lanes[sight.lane_id].key
+            queue = self._queues[key.tenant_id, key.queue]
+            fresh = self._fresh(sight, look)
+            coming = next((at for at in sight.ready_at if at > look.now), None)
+            if coming is not None:
+                delay = min(delay, (coming - look.now).total_seconds() + _WAKE_AFTER)
+            if fresh and self._unavailable.get(queue.settings.address, 0.0) <= monotonic():
+                shared = await self._is_shared(queue)
+                if shared is not None:
+                    stream = streams_of(queue, shared=shared)[tier_of(key.tier)]
+                    queues[stream] = queue
+                    by_stream.setdefault(stream, []).extend(Announcement(run_id, sight.lane_id) for run_id in fresh)
+        for stream, announced in by_stream.items():
+            await self._publish(queues[stream], stream, announced)
+        return delay
+
+    def _fresh(self, sight: Sight, look: Look) -> list[UUID]:
+        """The ready runs of a lane that were not announced here for a lease. Runs that left the lane are forgotten."""
+        now = monotonic()
+        before = self._announced.get(sight.lane_id, {})
+        self._announced[sight.lane_id] = {
+            run_id: before[run_id]
+            for run_id in sight.run_ids
+            if run_id in before and now - before[run_id] < self._lease
+        }
+        known = self._announced[sight.lane_id]
+        return [
+            run_id
+            for at, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
+            if at <= look.now and run_id not in known
+        ]
+
+    async def _is_shared(self, queue: StreamQueue) -> bool | None:
+        """Whether its broker's streams are shared; None while it is unavailable."""
+        try:
+            return (await self._brokers.at(queue.settings)).shared
+        except DuetimeError as error:
+            self._leave(queue, error)
+            return None
+
+    async def _publish(self, queue: StreamQueue, stream: StreamName, announced: Sequence[Announcement]) -> None:
+        try:
+            broker = await self._brokers.at(queue.settings)
+            await broker.publish(stream.text, await self._codec.pack(stream, announced))
+        except DuetimeError as error:
+            self._leave(queue, error)
+            return
+        now = monotonic()
+        for run_id, lane_id in announced:
+            self._announced[lane_id][run_id] = now
+
+    def _leave(self, queue: StreamQueue, error: DuetimeError) -> None:
+        """Leave a broker alone for a moment. Workers find the runs in their lanes meanwhile."""
+        self._unavailable[queue.settings.address] = monotonic() + _RETRY
+        log.warning("ready runs of queue %s cannot be announced now: %s", queue.queue, reason_of(error))

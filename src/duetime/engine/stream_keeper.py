@@ -1,0 +1,132 @@
+"""The keeper of streams: it measures their depths, retires generations that are empty, and forgets which runs acted.
+
+A generation that is no longer current is retired after it was found empty throughout two leases: by then every process
+publishes to the current one, and nothing comes back. A day of `spent` is forgotten when no stream holds a message that
+old: a message that outlived it would act a second time.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from duetime.clock import monotonic
+from duetime.errors import DuetimeError, reason_of
+from duetime.model.carried import StreamQueue
+from duetime.model.lane import Tier
+from duetime.store.protocol.store import Store
+from duetime.streams.address import shown_address
+from duetime.streams.brokers import Brokers
+from duetime.streams.names import streams_of
+from duetime.streams.protocol import Depth
+from duetime.telemetry.meters import Labelled, Meters
+
+log = logging.getLogger("duetime.streams")
+
+_FORGET_EVERY = 3600.0
+_MARGIN = timedelta(hours=1)
+"""How much older than its message a run id may be, and more."""
+
+_Generation = tuple[int, str, int]
+
+
+class StreamKeeper:
+    def __init__(self, store: Store, brokers: Brokers, meters: Meters, *, lease: timedelta) -> None:
+        self._store = store
+        self._brokers = brokers
+        self._lease = lease.total_seconds()
+        self._empty_since: dict[_Generation, float] = {}
+        self._last_empty: dict[str, datetime] = {}
+        """When a stream was last seen empty here, for brokers that cannot tell how old a message is."""
+        self._forgot_at = float("-inf")
+        self._depth: Labelled = {}
+        self._oldest: Labelled = {}
+        meters.add_gauge("duetime_stream_depth", lambda: self._depth)
+        meters.add_gauge("duetime_stream_oldest_age_seconds", lambda: self._oldest)
+
+    async def tick(self) -> float:
+        queues = await self._store.streams.stream_queues()
+        if not queues:
+            self._depth, self._oldest = {}, {}
+            self._empty_since.clear()
+            return self._lease / 3
+        now = await self._store.now()
+        by_tier: defaultdict[Tier, dict[str, Depth]] = defaultdict(dict)
+        complete = True
+        for group in _by_place(queues).values():
+            try:
+                await self._measure(group, by_tier)
+            except DuetimeError as error:
+                complete = False
+                log.warning("the depth of streams at %s is unknown: %s", *_said(group[0], error))
+        found = {stream: depth for depths in by_tier.values() for stream, depth in depths.items()}
+        self._show(by_tier, now)
+        for stream, depth in found.items():
+            if not depth.messages:
+                self._last_empty[stream] = now
+        await self._retire(queues, found)
+        if complete and monotonic() - self._forgot_at >= _FORGET_EVERY:
+            await self._forget(found, now)
+        return self._lease / 3
+
+    async def _measure(self, queues: Sequence[StreamQueue], by_tier: Mapping[Tier, dict[str, Depth]]) -> None:
+        """Read the depths of queues at one broker."""
+        broker = await self._brokers.at(queues[0].settings)
+        tiers = {name.text: tier for queue in queues for tier, name in streams_of(queue, shared=broker.shared).items()}
+        depths = await broker.depths(list(tiers))
+        for stream, tier in tiers.items():
+            by_tier[tier][stream] = depths.get(stream, Depth(0, None))
+
+    def _show(self, by_tier: Mapping[Tier, Mapping[str, Depth]], now: datetime) -> None:
+        self._depth = {
+            (tier.name.lower(),): float(sum(depth.messages for depth in depths.values()))
+            for tier, depths in by_tier.items()
+        }
+        self._oldest = {
+            (tier.name.lower(),): max(
+                ((now - depth.oldest).total_seconds() for depth in depths.values() if depth.oldest is not None),
+                default=0.0,
+            )
+            for tier, depths in by_tier.items()
+        }
+
+    async def _retire(self, queues: Sequence[StreamQueue], found: Mapping[str, Depth]) -> None:
+        now = monotonic()
+        old = [queue for queue in queues if not queue.current]
+        before, self._empty_since = self._empty_since, {}
+        for queue in old:
+            generation = (queue.tenant_id, queue.queue, queue.generation)
+            names = [
+                name.text
+                for shared in (False, True)
+                for name in streams_of(queue, shared=shared).values()
+                if name.text in found
+            ]
+            if not names or any(found[name].messages for name in names):
+                continue
+            since = self._empty_since[generation] = before.get(generation, now)
+            if min(now - since, queue.age) > 2 * self._lease and await self._store.streams.retire_stream(*generation):
+                log.info("generation %d of the stream of queue %s is retired", queue.generation, queue.queue)
+
+    async def _forget(self, found: Mapping[str, Depth], now: datetime) -> None:
+        """Forget the days that are older than every message."""
+        oldest = now
+        for stream, depth in found.items():
+            if depth.messages:
+                at = depth.oldest or self._last_empty.get(stream)
+                if at is None:
+                    return  # the age of its messages is unknown
+                oldest = min(oldest, at)
+        await self._store.streams.prune_spent((oldest - _MARGIN).date())
+        self._forgot_at = monotonic()
+
+
+def _by_place(queues: Sequence[StreamQueue]) -> dict[str, list[StreamQueue]]:
+    found: dict[str, list[StreamQueue]] = {}
+    for queue in queues:
+        found.setdefault(queue.settings.address, []).append(queue)
+    return found
+
+
+def _said(queue: StreamQueue, error: DuetimeError) -> tuple[str, str]:
+    return shown_address(queue.settings.address), reason_of(error)

@@ -1,0 +1,400 @@
+"""A feed: one session's consumer at one broker. It fetches only for free slots, so what it fetches starts at once.
+
+    carried, first delivery     starts
+    carried, delivered again    lands as a suspect: the worker that held it may have died of it
+    carried, cannot start here  lands and waits: its task is unknown here or tried with care, its target's breaker is
+                                open, its queue is paused
+    announced                   is claimed, if this worker serves its lane; otherwise the lane's workers find it
+    not duetime's               goes to a bounded side stream
+
+A message is acknowledged after the store has committed. Tenants and tiers share the slots as they do in claims
+(`model/shares.py`), by sampled depths.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
+
+from duetime.clock import monotonic
+from duetime.errors import DuetimeError, StoreRejected, StoreUnavailable, StreamUnavailable, reason_of
+from duetime.ids import show
+from duetime.model.attempt import Claimed
+from duetime.model.carried import CarriedRun, Landed
+from duetime.model.claim_plan import Agenda
+from duetime.model.lane import Trial
+from duetime.model.shares import Shares
+from duetime.model.target import kind_of
+from duetime.model.target_health import target_of
+from duetime.process.loop import Loop
+from duetime.store.protocol.ready import Announcement
+from duetime.store.protocol.store import Store
+from duetime.store.wrappers.content import Opened, opened_args
+from duetime.streams.message import MessageCodec, Refused, Unreadable
+from duetime.streams.names import StreamName
+from duetime.streams.protocol import Broker, Consumer, Delivery
+from duetime.telemetry.meters import Meters
+from duetime.worker.carried_runs import CarriedRuns, Held
+from duetime.worker.claimer import MOST_BACKLOG, Claimer
+from duetime.worker.session import Session
+from duetime.worker.source import Wants
+from duetime.worker.task import Place
+
+log = logging.getLogger("duetime.worker")
+
+WAIT = 0.5
+"""The maximum seconds of one fetch without messages."""
+_MOST = 1000
+_GATHER = 0.003
+_AGENDA_FOR = 0.1
+_PLACE_SEEN_FOR = 10.0
+"""Seconds for which a feed expects more runs of a place."""
+_PAST_FULL = 1.0, 50
+"""After so many seconds in which one place was full, so many messages are fetched for the others."""
+_REFUSED_KEPT = 1000
+_LEFT_FOR_OTHERS = 60.0
+"""Seconds for which a stream is not consumed after a message that only other processes can read."""
+
+
+class FeedContext(NamedTuple):
+    """What all feeds of a worker share."""
+
+    store: Store
+    wants: Wants
+    carried: CarriedRuns
+    claimer: Claimer
+    codec: MessageCodec
+    meters: Meters
+    now: Callable[[], int]
+    """The store's clock, in microseconds."""
+
+
+class _ToLand(NamedTuple):
+    run: CarriedRun
+    delivery: Delivery
+    how: Landed
+    reason: str
+
+
+class Feed:
+    def __init__(
+        self,
+        context: FeedContext,
+        broker: Broker,
+        consumer: Consumer,
+        streams: Mapping[str, StreamName],
+        session: Session,
+    ) -> None:
+        self._context = context
+        self._broker = broker
+        self._consumer = consumer
+        self.streams = streams
+        self.session = session
+        self.paused: Set[str] = frozenset()
+        """Streams that nothing is fetched from."""
+        self.paused_queues: Set[tuple[int, str]] = frozenset()
+        """Paused queues, by tenant. A shared stream has runs of others, too."""
+        self._left: dict[str, float] = {}
+        """Streams that are left to other processes, and until when."""
+        self._shares = Shares(strict=context.wants.strict)
+        self._agenda = Agenda()
+        self._agenda_until = 0.0
+        self._in_agenda: list[str] = []
+        self._may_have_more = False
+        self._places: dict[int, float] = {}
+        """The places of its runs, and when the last one was seen."""
+        self._full_since: float | None = None
+        self._gathered = False
+        """Whether it has waited for more free slots."""
+        self._to_land: list[_ToLand] = []
+        self._announced: list[tuple[Announcement, Delivery]] = []
+        self._done: list[Delivery] = []
+        self._home = asyncio.get_running_loop()
+        self.acknowledge = self._acknowledge  # bound once: messages are grouped by it
+        self.quiet = asyncio.Event()
+        """Set while it neither fetches nor has messages that were fetched and not dealt with."""
+        self.quiet.set()
+        self.loop = Loop("stream", self.tick)
+        self._acknowledging = Loop("acknowledgements", self._send_done)
+        self._tasks = [
+            asyncio.create_task(loop.run(), name=f"duetime {loop.name}") for loop in (self.loop, self._acknowledging)
+        ]
+
+    def check(self) -> None:
+        """Raise what has ended it."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    async def close(self, within: float) -> None:
+        """Stop fetching, acknowledge what has been committed, and let go of the rest."""
+        for loop in (self.loop, self._acknowledging):
+            loop.stop()
+        await asyncio.wait(self._tasks, timeout=within)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(StreamUnavailable, TimeoutError):
+            async with asyncio.timeout(within):
+                await self._send_done()
+                await self._consumer.close()
+
+    async def extend(self, held: Sequence[Held]) -> None:
+        """Hold the messages of these runs for another lease. Raises `StreamUnavailable`."""
+        sent = monotonic()
+        await self._consumer.extend([delivery for each in held for delivery in each.deliveries])
+        for each in held:
+            each.extended = sent
+
+    async def tick(self) -> float:
+        wants, claimer, session = self._context.wants, self._context.claimer, self.session
+        await self._settle()
+        if claimer.session is not session:
+            return WAIT
+        if wants.backlog() > MOST_BACKLOG:
+            return _GATHER
+        now = monotonic()
+        streams = [each for each in self.streams if each not in self.paused and self._left.get(each, 0.0) <= now]
+        if not streams or wants.trials.alone:
+            return _AGENDA_FOR
+        places = self._places_of_runs(now)
+        room = self._room(places, now)
+        if room <= 0 or not (wants.slots.worth_claiming() or self._gathered):
+            wants.slots.wanted = True
+            self._gathered = room > 0
+            return _GATHER if room > 0 else WAIT
+        takes, wait = await self._takes(streams, room)
+        # Claims from lanes must not take these slots meanwhile. A fetch that waits leaves them to the first to come.
+        reserved = 0 if wait else room
+        self._gathered = False
+        self.quiet.clear()
+        try:
+            for place in places:
+                wants.slots.free[place] -= reserved
+            try:
+                deliveries = await self._consumer.fetch(takes, wait)
+            finally:
+                for place in places:
+                    wants.slots.free[place] += reserved
+            self._learn(takes, deliveries)
+            if deliveries:
+                await self._receive(deliveries)
+                await self._settle()
+        finally:
+            if not self._to_land and not self._announced:
+                self.quiet.set()
+        return 0.0
+
+    # What to fetch.
+
+    def _places_of_runs(self, now: float) -> list[int]:
+        sizes = self._context.wants.slots.sizes
+        recent = [place for place, seen in self._places.items() if now - seen < _PLACE_SEEN_FOR]
+        return recent or sorted({int(place) for place in self._context.wants.places.values() if sizes[place]})
+
+    def _room(self, places: Sequence[int], now: float) -> int:
+        """For how many runs every place has a slot. A place that stays full does not stop the others for long: its runs
+        land."""
+        claiming = self._context.claimer.claiming
+        free = [self._context.wants.slots.free[place] - claiming for place in places]
+        room = min(free, default=0)
+        if room > 0:
+            self._full_since = None
+        elif max(free, default=0) > 0:
+            after, most = _PAST_FULL
+            self._full_since = now if self._full_since is None else self._full_since
+            if now - self._full_since > after:
+                self._full_since = now
+                return min(most, max(free))
+        return min(room, _MOST)
+
+    async def _takes(self, streams: Sequence[str], room: int) -> tuple[list[tuple[str, int]], float]:
+        """How many messages of which streams to fetch, and how long to wait for the first."""
+        if len(streams) == 1:
+            return [(streams[0], room)], 0.0 if self._may_have_more else WAIT
+        if self._may_have_more and monotonic() >= self._agenda_until:
+            await self._sample(streams)
+        self._shares.weights = self._context.claimer.weights
+        dealt = self._shares.deal(self._agenda, [room])
+        if dealt:
+            return [(self._in_agenda[number], take) for number, take in dealt], 0.0
+        return [(stream, max(1, room // len(streams))) for stream in streams], WAIT
+
+    async def _sample(self, streams: Sequence[str]) -> None:
+        depths = await self._broker.depths(streams)
+        self._in_agenda = [stream for stream in streams if stream in depths and depths[stream].messages]
+        groups = []
+        for stream in self._in_agenda:
+            name = self.streams[stream]
+            groups.append((name.tenant_id or 0, int(name.tier), depths[stream].messages))
+        self._agenda = Agenda.of_depths(groups)
+        self._agenda_until = monotonic() + _AGENDA_FOR
+
+    def _learn(self, takes: Sequence[tuple[str, int]], deliveries: Sequence[Delivery]) -> None:
+        """What a fetch says about the streams."""
+        got = Counter(delivery.stream for delivery in deliveries)
+        self._may_have_more = any(got[stream] >= take for stream, take in takes)
+        for stream, take in takes:
+            if got[stream] < take and stream in self._in_agenda:
+                self._shares.gave_less(self._agenda, self._in_agenda.index(stream), take - got[stream])
+
+    # What was fetched.
+
+    async def _receive(self, deliveries: Sequence[Delivery]) -> None:
+        by_stream: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            by_stream.setdefault(delivery.stream, []).append(delivery)
+        for stream, group in by_stream.items():
+            name = self.streams[stream]
+            messages = await self._context.codec.unpack(name, [delivery.body for delivery in group])
+            runs = []
+            for delivery, message in zip(group, messages, strict=True):
+                if isinstance(message, CarriedRun):
+                    runs.append((message, delivery))
+                elif isinstance(message, Announcement):
+                    self._announced.append((message, delivery))
+                elif isinstance(message, Unreadable):
+                    self._leave(stream, message.reason)
+                else:
+                    await self._refuse(name, delivery, message)
+            if runs:
+                opened = await opened_args(self._context.store.sealer, [run for run, _ in runs])
+                self._start(runs, opened)
+
+    def _start(self, runs: Sequence[tuple[CarriedRun, Delivery]], opened: Mapping[UUID, Opened]) -> None:
+        wants, held, session = self._context.wants, self._context.carried.held, self.session
+        stopping = self._context.claimer.session is not session
+        session.claimed_at = now = monotonic()
+        started = self._context.now()
+        start = wants.start
+        for run, delivery in runs:
+            known = held.get(run.run_id)
+            if known is not None:
+                known.deliveries.append(delivery)
+                continue
+            if delivery.redelivered:
+                self._context.meters.redelivered += 1
+                self._to_land.append(_ToLand(run, delivery, Landed.SUSPECT, "redelivered"))
+                continue
+            place = self._place_of(run)
+            reason = "stopped" if stopping else self._why_not(run, place)
+            if reason is not None or place is None:
+                self._to_land.append(_ToLand(run, delivery, Landed.WAITING, reason or "task"))
+                continue
+            self._places[place] = now
+            args, problem, key_unknown = opened.get(run.run_id, (run.args, None, False))
+            # As it would be claimed for the first time.
+            claimed = Claimed(
+                run.run_id,
+                run.job_id,
+                lane_id=0,
+                fence=1,
+                attempt=1,
+                lost=0,
+                due=run.due,
+                ready=run.due,
+                started=started,
+                args=args,
+                options=run.options,
+                timeout_ms=run.timeout_ms,
+                checkpoint=None,
+                args_problem=problem,
+                key_unknown=key_unknown,
+            )
+            held[run.run_id] = Held(run, session, self.acknowledge, [delivery], started, now, now)
+            start(session, 0, claimed, run.lane)
+
+    def _place_of(self, run: CarriedRun) -> int | None:
+        places = self._context.wants.places
+        task = run.lane.task
+        return places.get(task) if task in places else places.get(kind_of(task))
+
+    def _why_not(self, run: CarriedRun, place: int | None) -> str | None:
+        """Why a run does not start here."""
+        wants = self._context.wants
+        if place is None:
+            return "task"
+        if place >= Place.CALL and wants.slots.free[place] <= 0:
+            return "slots"  # the other places have a queue, and hand back what does not start soon
+        if (run.lane.tenant_id, run.lane.queue) in self.paused_queues:
+            return "paused"
+        if self._context.claimer.trial(run.lane) != Trial.NONE:
+            return "trial"
+        open_now = wants.open_targets()
+        if open_now and target_of(run.lane, run.options) in open_now:
+            return "breaker"
+        return "duplicate" if wants.holds(run.run_id) else None
+
+    def _leave(self, stream: str, reason: str) -> None:
+        """Leave a stream to processes that can read it. The message comes back after a lease."""
+        if self._left.get(stream, 0.0) <= monotonic():
+            log.error("%s is not consumed here: %s", stream, reason)
+        self._left[stream] = monotonic() + _LEFT_FOR_OTHERS
+
+    async def _refuse(self, name: StreamName, delivery: Delivery, why: Refused) -> None:
+        self._context.meters.stream_refused += 1
+        log.error("a message in %s was refused: %s", name.text, why.reason)
+        depths = await self._broker.depths([name.refused])
+        if name.refused not in depths:
+            await self._broker.check([name.refused])
+        if name.refused not in depths or depths[name.refused].messages < _REFUSED_KEPT:
+            await self._broker.publish(name.refused, [delivery.body])
+        self._acknowledge([delivery])
+
+    async def _settle(self) -> None:
+        """Land and claim what was fetched and does not start by itself."""
+        while self._to_land:
+            how = self._to_land[0].how
+            group = [each for each in self._to_land if each.how is how][:_MOST]
+            await self._land(group, how)
+            chosen = set(map(id, group))
+            self._to_land = [each for each in self._to_land if id(each) not in chosen]
+        if self._announced:
+            announced = self._announced
+            await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
+            self._announced = []
+            self._acknowledge([delivery for _, delivery in announced])
+
+    async def _land(self, group: Sequence[_ToLand], how: Landed) -> None:
+        try:
+            await self._context.store.streams.land([each.run for each in group], how)
+        except StoreUnavailable:
+            raise
+        except DuetimeError as error:
+            if len(group) > 1:
+                middle = len(group) // 2
+                await self._land(group[:middle], how)
+                await self._land(group[middle:], how)
+                return
+            run_id, delivery = group[0].run.run_id, group[0].delivery
+            log.error("%s cannot be stored: %s", show("run", run_id), reason_of(error))
+            if isinstance(error, StoreRejected):
+                await self._refuse(self.streams[delivery.stream], delivery, Refused(f"it cannot be stored: {error}"))
+            return  # otherwise it comes back after a lease
+        for reason, count in Counter(each.reason for each in group).items():
+            self._context.carried.count_landed(reason, count)
+        self._acknowledge([each.delivery for each in group])
+
+    # Acknowledgements.
+
+    def _acknowledge(self, deliveries: list[Delivery]) -> None:
+        """Acknowledge messages; from any thread."""
+        with suppress(RuntimeError):
+            self._home.call_soon_threadsafe(self._add_done, deliveries)
+
+    def _add_done(self, deliveries: list[Delivery]) -> None:
+        self._done += deliveries
+        self._acknowledging.wake()
+
+    async def _send_done(self) -> float:
+        while self._done:
+            done, self._done = self._done, []
+            try:
+                await self._consumer.done(done)
+            except BaseException:
+                self._done = done + self._done
+                raise
+        return 3600.0

@@ -1,0 +1,417 @@
+"""Workers on stream queues, with a real Redis: what runs, what lands, what is acknowledged when."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from duetime import App, Context
+from duetime.engine.intake import prepare
+from duetime.errors import NotFound, StoreUnavailable
+from duetime.ids import new_id
+from duetime.model.attempt import AttemptState
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.job import DEFAULT_TENANT, Options
+from duetime.model.lane import Tier
+from duetime.model.retry import RetryPolicy
+from duetime.model.run import RunState
+from duetime.model.schedule import Once
+from duetime.store.protocol.ready import Announcement
+from duetime.store.protocol.store import Store
+from tests.support.brokers import running
+from tests.support.redis_server import RedisServer
+from tests.support.streaming import QUEUE, Streamed, streamed
+from tests.support.waiting import eventually
+from tests.support.working import working
+
+SHORT = {"lease": timedelta(seconds=1.5), "heartbeat": timedelta(seconds=0.3)}
+"""A lease that a test can wait for."""
+
+
+@pytest.fixture
+def redis() -> RedisServer:
+    server = running(RedisServer)
+    assert isinstance(server, RedisServer)
+    return server
+
+
+@pytest.fixture
+async def mail(app: App, redis: RedisServer) -> AsyncIterator[Streamed]:
+    async with streamed(await app.store(), f"{redis.address}?prefix=t{uuid4().hex[:12]}") as mail:
+        yield mail
+
+
+async def state_of(store: Store, run: CarriedRun) -> RunState | None:
+    """None: it has no row."""
+    try:
+        return (await store.reads.run(DEFAULT_TENANT, run.run_id)).state
+    except NotFound:
+        return None
+
+
+async def all_are(store: Store, runs: Sequence[CarriedRun], state: RunState) -> None:
+    async def are_they() -> bool:
+        return all([await state_of(store, run) is state for run in runs])
+
+    await eventually(are_they, what=f"{len(runs)} runs {state.name}")
+
+
+async def attempts_of(store: Store, run: CarriedRun) -> list[AttemptState]:
+    found = await store.reads.run(DEFAULT_TENANT, run.run_id)
+    return [attempt.state for attempt in sorted(found.attempts, key=lambda each: each.fence)]
+
+
+async def test_a_plain_run_goes_from_its_stream_to_history(app: App, mail: Streamed) -> None:
+    @app.task(name="add")
+    async def add(ctx: Context, a: int, b: int) -> int:
+        ctx.logger.info("adding")
+        return a + b
+
+    runs = await mail.carry("add", *({"a": number, "b": 1} for number in range(20)))
+    landed: list[UUID] = []
+    land = mail.store.streams.land
+
+    async def counted(runs: Sequence[CarriedRun], *how: Any) -> frozenset[UUID]:
+        landed.extend(run.run_id for run in runs)
+        return await land(runs, *how)
+
+    mail.store.streams.land = counted  # type: ignore[method-assign]
+    async with working(app):
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert landed == []
+    found = await mail.store.reads.run(DEFAULT_TENANT, runs[3].run_id)
+    assert (found.result, found.attempt, found.fence, found.lost) == (b"4", 1, 1, 0)
+    assert "adding" in found.attempts[0].log_lines[0]
+    assert (await mail.store.reads.counts()).history == len(runs)
+
+
+async def test_a_run_that_fails_is_retried_and_becomes_a_dead_letter(app: App, mail: Streamed) -> None:
+    tried: list[int] = []
+
+    @app.task(name="fail")
+    async def fail(ctx: Context) -> None:
+        tried.append(ctx.attempt)
+        raise ValueError("no")
+
+    options = Options(retry=RetryPolicy(retries=2, base=0.01))
+    (run,) = await mail.carry("fail", {}, options=options)
+    async with working(app):
+        await all_are(mail.store, [run], RunState.FAILED)
+        await eventually(mail.is_empty)
+    assert tried == [1, 2, 3]
+    assert await attempts_of(mail.store, run) == [AttemptState.FAILED] * 3
+    assert (await mail.store.reads.counts()).dead_letters == 1
+
+
+async def test_a_message_that_is_published_twice_completes_once(app: App, mail: Streamed) -> None:
+    ran: Counter[int] = Counter()
+
+    @app.task(name="count")
+    async def count(number: int) -> None:
+        ran[number] += 1
+        await asyncio.sleep(0.01)
+
+    runs = await mail.carry("count", *({"number": number} for number in range(30)))
+    await mail.publish(runs)
+    async with working(app):
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+        await mail.publish(runs)
+        await eventually(mail.is_empty)
+    assert (await mail.store.reads.counts()).history == len(runs)
+    assert all(ran[number] >= 1 for number in range(30))
+
+
+async def test_a_redelivered_message_lands_and_is_not_executed(app: App, mail: Streamed) -> None:
+    fences: list[int] = []
+
+    @app.task(name="note")
+    async def note(ctx: Context) -> None:
+        fences.append(ctx.lost)
+
+    (run,) = await mail.carry("note", {})
+    dead = await mail.broker.consumer([mail.stream().text], "dead", 1.5)
+    assert len(await dead.fetch([(mail.stream().text, 10)], 5.0)) == 1
+    async with working(app, **SHORT):
+        await all_are(mail.store, [run], RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    # Executed once, by the claim of a run that has lost a worker: never from the message.
+    assert fences == [1]
+    assert await attempts_of(mail.store, run) == [AttemptState.LOST, AttemptState.SUCCEEDED]
+
+
+async def test_a_message_is_acknowledged_after_the_commit(app: App, mail: Streamed) -> None:
+    @app.task(name="work")
+    async def work() -> None:
+        pass
+
+    end = mail.store.streams.end_carried
+    depths: list[int] = []
+
+    async def unavailable_at_first(*ended: Any) -> frozenset[UUID]:
+        depths.append(await mail.depth())
+        if len(depths) < 4:
+            raise StoreUnavailable("not now")
+        return await end(*ended)
+
+    mail.store.streams.end_carried = unavailable_at_first  # type: ignore[method-assign]
+    runs = await mail.carry("work", {})
+    async with working(app):
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert depths[:4] == [1, 1, 1, 1]
+
+
+async def test_a_worker_that_died_between_commit_and_acknowledgement(app: App, mail: Streamed) -> None:
+    ran: list[int] = []
+
+    @app.task(name="work")
+    async def work() -> None:
+        ran.append(1)
+
+    (run,) = await mail.carry("work", {})
+    dead = await mail.broker.consumer([mail.stream().text], "dead", 1.5)
+    assert len(await dead.fetch([(mail.stream().text, 10)], 5.0)) == 1
+    assert not await mail.store.streams.end_carried(new_id(), [CarriedEnd(run, run.due)])
+    async with working(app, **SHORT):
+        await eventually(mail.is_empty)
+    assert ran == []
+    assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
+
+
+async def test_a_long_run_lands_and_goes_on(app: App, mail: Streamed) -> None:
+    may_end = asyncio.Event()
+    started: list[int] = []
+
+    @app.task(name="long")
+    async def long(ctx: Context) -> str:
+        started.append(ctx.attempt)
+        await may_end.wait()
+        return "done"
+
+    (run,) = await mail.carry("long", {})
+    async with working(app, **SHORT):
+        await all_are(mail.store, [run], RunState.RUNNING)
+        await eventually(mail.is_empty)
+        await asyncio.sleep(2)  # longer than a lease: nothing may take it away
+        may_end.set()
+        await all_are(mail.store, [run], RunState.SUCCEEDED)
+    assert started == [1]
+    found = await mail.store.reads.run(DEFAULT_TENANT, run.run_id)
+    assert (found.result, found.attempt, found.fence) == (b'"done"', 1, 1)
+
+
+async def test_a_run_lands_while_it_blocks_the_event_loop(postgres_app: App, redis: RedisServer) -> None:
+    started: list[int] = []
+
+    @postgres_app.task(name="block")
+    async def block(ctx: Context) -> None:
+        started.append(ctx.lost)
+        time.sleep(3)
+
+    async with streamed(await postgres_app.store(), redis.address) as mail:
+        (run,) = await mail.carry("block", {})
+        async with working(postgres_app, **SHORT):
+            await all_are(mail.store, [run], RunState.SUCCEEDED)
+            await eventually(mail.is_empty)
+        assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
+    assert started == [0]
+
+
+async def test_a_checkpoint_and_progress_land_the_run(app: App, mail: Streamed) -> None:
+    @app.task(name="save")
+    async def save(ctx: Context) -> None:
+        if ctx.last_checkpoint is None:
+            ctx.progress(0.5, "half")
+            await ctx.checkpoint({"at": 5})
+            assert (await ctx.parents()) == []
+            raise RuntimeError("again")
+        assert ctx.last_checkpoint == {"at": 5}
+
+    (run,) = await mail.carry("save", {}, options=Options(retry=RetryPolicy(retries=1, base=0.01)))
+    async with working(app):
+        await all_are(mail.store, [run], RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert await attempts_of(mail.store, run) == [AttemptState.FAILED, AttemptState.SUCCEEDED]
+
+
+async def test_a_worker_that_stops_hands_back_what_it_began(app: App, mail: Streamed) -> None:
+    begun = asyncio.Event()
+
+    @app.task(name="hang")
+    async def hang(ctx: Context) -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    runs = await mail.carry("hang", {})
+    async with working(app, grace=timedelta(0)):
+        await begun.wait()
+    assert await mail.is_empty()
+    found = await mail.store.reads.run(DEFAULT_TENANT, runs[0].run_id)
+    assert (found.state, found.attempt, found.lost, found.attempts) == (RunState.PENDING, 0, 0, ())
+
+
+async def test_a_run_of_an_unknown_task_lands_and_waits(app: App, mail: Streamed) -> None:
+    @app.task(name="known")
+    async def known() -> None:
+        pass
+
+    (run,) = await mail.carry("unknown", {})
+    async with working(app):
+        await all_are(mail.store, [run], RunState.PENDING)
+        await eventually(mail.is_empty)
+
+
+async def test_a_paused_queue_is_not_fetched_from(app: App, mail: Streamed) -> None:
+    ran = asyncio.Event()
+
+    @app.task(name="work")
+    async def work() -> None:
+        ran.set()
+
+    await mail.store.queues.pause_queue(DEFAULT_TENANT, QUEUE)
+    runs = await mail.carry("work", {})
+    async with working(app):
+        await asyncio.sleep(1.5)
+        assert not ran.is_set()
+        assert await mail.depth() == 1
+        await mail.store.queues.resume_queue(DEFAULT_TENANT, QUEUE)
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+
+
+async def test_delayed_and_retried_runs_are_announced(app: App, mail: Streamed) -> None:
+    @app.task(name="flaky", queue=QUEUE, retry=RetryPolicy(retries=1, base=0.05))
+    async def flaky(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            raise ValueError("once more")
+        return ctx.attempt
+
+    claim, announced = mail.store.claims.claim_announced, Counter[UUID]()
+
+    async def counted(worker_id: UUID, claim_no: int, runs: Sequence[Announcement]) -> Any:
+        claimed = await claim(worker_id, claim_no, runs)
+        announced.update(run.run_id for run in claimed)
+        return claimed
+
+    mail.store.claims.claim_announced = counted  # type: ignore[method-assign]
+    async with working(app):
+        # The worker is registered, and the relay knows it: only then is it announced.
+        await eventually(mail.store.leases.workers)
+        await asyncio.sleep(1.2)
+        receipts = [await app.submit(flaky.bind(), run_in="300ms") for _ in range(5)]
+        for receipt in receipts:
+            assert (await app.wait(receipt, "20s")).result == b"2"
+        await eventually(mail.is_empty)
+    assert sum(announced.values()) >= 5  # a busy machine may claim some from their lane
+
+
+async def test_an_announcement_has_no_authority(app: App, mail: Streamed) -> None:
+    ran: list[int] = []
+
+    @app.task(name="work", queue=QUEUE)
+    async def work() -> None:
+        ran.append(1)
+
+    lanes = {lane.id for lane in await mail.store.claims.lanes()}
+    await mail.store.intake.submit(
+        DEFAULT_TENANT, [_delayed("work", timedelta(hours=1)), _delayed("elsewhere", timedelta(0))]
+    )
+    known = [lane for lane in await mail.store.claims.lanes() if lane.id not in lanes]
+    waiting = await mail.store.claims.look([lane.id for lane in known], 10)
+    forged = [Announcement(run_id, lane.id) for sight in waiting.sights for run_id in sight.run_ids for lane in known]
+    await mail.publish([*forged, Announcement(new_id(), 10**6), Announcement(new_id(), known[0].id)])
+    async with working(app):
+        await eventually(mail.is_empty)
+    assert ran == []
+
+
+def _delayed(task: str, delay: timedelta) -> Any:
+    schedule = Once(datetime.now(UTC) + delay)
+    return prepare(task=task, args={}, max_payload=100, queue=QUEUE, schedule=schedule)
+
+
+async def test_messages_that_are_not_duetimes_go_aside(app: App, mail: Streamed) -> None:
+    @app.task(name="work")
+    async def work() -> None:
+        pass
+
+    stream = mail.stream()
+    await mail.broker.publish(stream.text, [b"garbage", b"\xc1\x01rubbish"])
+    runs = await mail.carry("work", {})
+    async with working(app):
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert (await mail.broker.depths([stream.refused]))[stream.refused].messages == 2
+
+
+async def test_a_broker_that_is_away_for_a_while(app: App) -> None:
+    ran: Counter[int] = Counter()
+
+    @app.task(name="count")
+    async def count(number: int) -> None:
+        ran[number] += 1
+
+    with RedisServer(appendfsync="always") as server:
+        async with streamed(await app.store(), server.address) as mail, working(app):
+            before = await mail.carry("count", *({"number": number} for number in range(20)))
+            await all_are(mail.store, before, RunState.SUCCEEDED)
+            server.kill()
+            await asyncio.sleep(1)
+            server.start()
+            after = await mail.carry("count", *({"number": number} for number in range(20, 40)))
+            await all_are(mail.store, after, RunState.SUCCEEDED)
+            await eventually(mail.is_empty)
+    assert (await mail.store.reads.counts()).history == 40
+
+
+async def test_runs_go_on_while_the_store_is_away(app: App, mail: Streamed) -> None:
+    """Their messages are extended: no other worker gets them."""
+    ran: list[int] = []
+
+    @app.task(name="work")
+    async def work(ctx: Context) -> None:
+        ran.append(ctx.lost)
+        await asyncio.sleep(0.1)
+
+    streams = mail.store.streams
+    land, end = streams.land, streams.end_carried
+    away = True
+
+    async def maybe(*arguments: Any) -> Any:
+        if away:
+            raise StoreUnavailable("not now")
+        return await (land(*arguments) if isinstance(arguments[1], Landed) else end(*arguments))
+
+    streams.land = streams.end_carried = maybe  # type: ignore[method-assign]
+    (run,) = await mail.carry("work", {})
+    async with working(app, **SHORT):
+        await eventually(lambda: ran)
+        thief = await mail.broker.consumer([mail.stream().text], "thief", 1.5)
+        for _ in range(6):
+            assert await thief.fetch([(mail.stream().text, 1)], 0.5) == []
+        away = False
+        await all_are(mail.store, [run], RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert ran == [0]
+
+
+async def test_tiers_share_the_slots(app: App, mail: Streamed) -> None:
+    order: list[str] = []
+
+    @app.task(name="work")
+    async def work(tier: str) -> None:
+        order.append(tier)
+        await asyncio.sleep(0.005)
+
+    low = await mail.carry("work", *({"tier": "low"} for _ in range(200)), tier=Tier.LOW)
+    high = await mail.carry("work", *({"tier": "high"} for _ in range(200)), tier=Tier.HIGH)
+    async with working(app, slots=4):
+        await all_are(mail.store, [*low, *high], RunState.SUCCEEDED)
+    assert order[:200].count("high") > 150
+    assert order[:200].count("low") > 0
