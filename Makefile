@@ -34,10 +34,10 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
-	@scripts/chromium & browser=$$!; \
+	@{ scripts/chromium; scripts/rabbitmq; } & servers=$$!; \
 	{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	wait $$browser; \
+	wait $$servers; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG)); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests

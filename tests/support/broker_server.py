@@ -27,6 +27,10 @@ class BrokerServer:
     seconds_to_start = 60.0
     ordered = True
     """Whether the messages of a stream are delivered in order."""
+    many = 100
+    """How many streams are many."""
+    counts_held = True
+    """Whether the depth of a stream includes messages that are held."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"duetime-{self.kind}-"))
@@ -103,15 +107,14 @@ class BrokerServer:
         process, self._process = self._process, None
         if not process:
             return
-        process.send_signal(how)
-        try:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        with suppress(subprocess.TimeoutExpired):
             process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        # What it started, and did not end.
+        # What did not end, or was started and left behind.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         (self.folder / "group").unlink(missing_ok=True)
 
     @property

@@ -5,9 +5,10 @@ from functools import cache
 import pytest
 
 from tests.support.broker_server import BrokerServer
+from tests.support.rabbit_server import RabbitServer
 from tests.support.redis_server import RedisServer
 
-BROKERS: tuple[type[BrokerServer], ...] = (RedisServer,)
+BROKERS: tuple[type[BrokerServer], ...] = (RedisServer, RabbitServer)
 
 
 @cache

@@ -22,7 +22,7 @@ class Delivery(NamedTuple):
 
 
 class Depth(NamedTuple):
-    """What is in a stream: messages that are not done, held ones included."""
+    """What is in a stream: messages that are not done, held ones included if the broker counts them."""
 
     messages: int
     oldest: datetime | None

@@ -30,6 +30,7 @@ from duetime.streams.address import options_of
 from duetime.streams.protocol import Delivery, Depth
 from duetime.streams.redis_checks import warnings_of
 from duetime.streams.sizes import batches, check_sizes
+from duetime.streams.unbroken import Unbroken
 
 _GROUP = "duetime"
 _OPTIONS = frozenset({"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"})
@@ -170,22 +171,22 @@ class RedisConsumer:
         self._lease_ms = int(lease * 1000)
         self._sweeps: dict[str, tuple[float, bytes]] = {}
         """When to look for lost messages of a stream again, and from which id on."""
-        self._reading: asyncio.Task[list[Delivery]] | None = None
-        """The read of a fetch that was cancelled: Redis may have answered already, so it is not cancelled."""
+        self._reading = Unbroken[list[Delivery]]()
         self._kept: list[Delivery] = []
+        """What was read for a fetch that was cancelled."""
         self._kept_until = 0.0
 
     async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
         takes = [take for take in takes if take[1] > 0]
         until = monotonic() + wait
-        if self._reading is not None:
-            self._kept += await self._read_through(self._reading)
+        left = await self._reading.finish()
+        if left:
+            self._kept += left
             self._kept_until = monotonic() + self._lease / 2
         found = self._from_kept(takes)
         if found or not takes:
             return found
-        self._reading = asyncio.create_task(self._read(takes, until))
-        return await self._read_through(self._reading)
+        return await self._reading.run(self._read(takes, until))
 
     async def extend(self, deliveries: Sequence[Delivery]) -> None:
         with _reaching():
@@ -202,10 +203,7 @@ class RedisConsumer:
                 await _ask(self._redis, "EVAL", _DONE, 1, stream, *ids)
 
     async def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-            self._reading = None
+        await self._reading.cancel()
         with suppress(RedisError, OSError):  # what is held comes back after a lease
             for stream in self._sweeps:
                 after: bytes | str | None = "-"
@@ -213,16 +211,6 @@ class RedisConsumer:
                     release = (self._name, self._lease_ms + 1, after)
                     last = await _ask(self._redis, "EVAL", _RELEASE, 1, stream, *release)
                     after = b"(" + last if last is not None else None
-
-    async def _read_through(self, reading: asyncio.Task[list[Delivery]]) -> list[Delivery]:
-        """What this read finds. When this is cancelled, the read stays for the next fetch."""
-        try:
-            found = await asyncio.shield(reading)
-        except Exception:
-            self._reading = None
-            raise
-        self._reading = None
-        return found
 
     def _from_kept(self, takes: Sequence[tuple[str, int]]) -> list[Delivery]:
         if not self._kept:
@@ -249,7 +237,7 @@ class RedisConsumer:
                     return found
                 next_sweep = min(self._sweeps[stream][0] for stream, _ in takes)
                 found = await self._new(takes, min(until, next_sweep) - monotonic())
-                if found or monotonic() >= until:
+                if found or monotonic() >= until or self._reading.abandoned.is_set():
                     return found
 
     async def _lost(self, takes: Sequence[tuple[str, int]]) -> list[Delivery]:

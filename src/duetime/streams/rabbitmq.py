@@ -1,0 +1,339 @@
+"""RabbitMQ: a stream is a quorum queue.
+
+    held          delivered on the consumer's channel and not acknowledged
+    redelivered   when the connection of its consumer ends: RabbitMQ sets the flag
+    done          acknowledged
+
+The lease is the heartbeat of the connection: a process that dies loses its connection at once, and one that hangs or is
+cut off loses it when it has sent nothing for about two leases. `extend` therefore only checks the connection.
+
+A fetch consumes with a prefetch of what it takes, and cancels its consumers before it returns, so a process holds only
+what it starts. Messages may still arrive after that: they are returned by the next fetch.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from math import ceil
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from aiormq.abc import ConsumerCallback, DeliveredMessage
+from aiormq.channel import Channel
+from aiormq.connection import Connection
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity, ChannelPreconditionFailed
+from pamqp.commands import Basic
+
+from duetime.clock import monotonic
+from duetime.errors import InvalidInput, StreamUnavailable, reason_of
+from duetime.streams.address import options_of
+from duetime.streams.protocol import Delivery, Depth
+from duetime.streams.sizes import batches, check_sizes
+from duetime.streams.unbroken import Unbroken
+
+_OPTIONS = frozenset({"cafile", "certfile", "keyfile"})
+_TIMEOUT = 5.0
+"""Seconds to connect, or to wait for an answer."""
+_HEARTBEAT = 15
+"""Seconds between signs of life of a connection that holds no messages."""
+_SHORTEST_HEARTBEAT = 2
+_MOST, _MOST_BYTES = 500, 4 * 1024**2
+"""Messages and bytes that are published before their confirmations are awaited."""
+_QUIET = 0.02
+"""Seconds in which messages that are there already arrive after the first one."""
+_LOOK = 0.5
+"""Seconds after which a read notices that its fetch was cancelled."""
+_OLDEST, _LIMITS_DELIVERIES = (3, 8), (4, 0)
+
+
+class RabbitBroker:
+    shared = False
+    largest = 1024**2
+
+    def __init__(self, address: str) -> None:
+        self._url = _checked(address)
+        self._link = _Link(self._url, _HEARTBEAT)
+        self._declared: set[str] = set()
+
+    async def open(self) -> None:
+        with _reaching():
+            await self._link.channel()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def check(self, streams: Sequence[str]) -> list[str]:
+        with _reaching():
+            await self._link.channel()
+            if self._link.version < _OLDEST:
+                raise InvalidInput("RabbitMQ is too old", field="stream", remedy="use RabbitMQ 3.8 or newer")
+            for stream in streams:
+                await self._declare(stream)
+        return [
+            "A message is accepted when a majority of the nodes that hold its queue have it on disk. "
+            "RabbitMQ does not say how many these are: with one node, messages are as safe as its disk.",
+            "No policy of RabbitMQ may limit the length of these queues or the age of their messages, "
+            "or messages are lost.",
+            "RabbitMQ does not count messages that workers hold.",
+        ]
+
+    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+        check_sizes(bodies, self.largest)
+        with _reaching():
+            if stream not in self._declared:
+                await self._declare(stream)
+            channel = await self._link.channel()
+            for batch in batches(bodies, _MOST, _MOST_BYTES):
+                # The channel sends them in the order of these calls.
+                answers = await asyncio.gather(
+                    *(_publish(channel, stream, body) for body in batch), return_exceptions=True
+                )
+                for answer in answers:
+                    if isinstance(answer, BaseException):
+                        self._declared.discard(stream)
+                        raise answer
+
+    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+        found = {}
+        with _reaching():
+            for stream in streams:
+                with suppress(ChannelNotFoundEntity):
+                    found[stream] = Depth(await self._messages(stream), None)
+        return found
+
+    async def consumer(self, streams: Sequence[str], name: str, lease: float) -> "RabbitConsumer":
+        with _reaching():
+            for stream in streams:
+                await self._declare(stream)
+        return RabbitConsumer(self._url, lease)
+
+    async def _declare(self, stream: str) -> None:
+        """Create the queue, unless it exists: then its settings are left alone."""
+        with suppress(ChannelNotFoundEntity):
+            await self._messages(stream)
+            self._declared.add(stream)
+            return
+        channel = await self._link.channel()
+        arguments: dict[str, Any] = {"x-queue-type": "quorum"}
+        if self._link.version >= _LIMITS_DELIVERIES:
+            arguments["x-delivery-limit"] = -1  # otherwise RabbitMQ drops a message after 20 deliveries
+        await channel.queue_declare(stream, durable=True, arguments=arguments, timeout=_TIMEOUT)
+        self._declared.add(stream)
+
+    async def _messages(self, stream: str) -> int:
+        channel = await self._link.channel()
+        declared = await channel.queue_declare(stream, passive=True, timeout=_TIMEOUT)
+        return declared.message_count or 0
+
+
+class RabbitConsumer:
+    def __init__(self, url: str, lease: float) -> None:
+        self._link = _Link(url, max(_SHORTEST_HEARTBEAT, ceil(lease)))
+        self._channel: Channel | None = None
+        self._arrived: defaultdict[str, deque[Delivery]] = defaultdict(deque)
+        self._held: set[int] = set()
+        """The tags of what was delivered on this channel and is not done."""
+        self._consuming: set[str] = set()
+        """The tags of consumers that are not cancelled."""
+        self._consumed = 0
+        self._reading = Unbroken[None]()
+        self._news = asyncio.Event()
+        """Set when a message has arrived, and when the channel was closed."""
+
+    async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
+        takes = [take for take in takes if take[1] > 0]
+        until = monotonic() + wait
+        with _reaching():
+            await self._reading.finish()
+            found = self._taken(takes)
+            if not found and takes:
+                await self._reading.run(self._read(takes, until))
+                found = self._taken(takes)
+            return found
+
+    async def extend(self, deliveries: Sequence[Delivery]) -> None:
+        with _reaching():
+            await self._current()
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        with _reaching():
+            channel = await self._current()
+            # What arrived on an earlier channel was redelivered when that ended.
+            tags = {tag for on, tag in (each.ref for each in deliveries) if on is channel} & self._held
+            rest = self._held - tags
+            first = min(rest, default=None)
+            together = {tag for tag in tags if first is None or tag < first}
+            for tag in sorted(tags - together):
+                await channel.basic_ack(tag, wait=False)
+            if together:
+                await channel.basic_ack(max(together), multiple=True)
+            self._held -= tags
+
+    async def close(self) -> None:
+        await self._reading.cancel()
+        await self._link.close()
+
+    async def _read(self, takes: Sequence[tuple[str, int]], until: float) -> None:
+        channel = await self._current()
+        await self._stop(channel)  # after an error, consumers may be left
+        await self._start(channel, takes)
+        await self._wait(channel, takes, until)
+        await self._stop(channel)
+
+    async def _current(self) -> Channel:
+        """The channel. After an outage it is a new one, and holds nothing."""
+        channel = await self._link.channel()
+        if channel is not self._channel:
+            self._channel = channel
+            self._arrived.clear()
+            self._held.clear()
+            self._consuming.clear()
+            channel.consumers = _Always(lambda message: self._arrive(channel, message))
+            channel.closing.add_done_callback(lambda _: self._news.set())
+        return channel
+
+    async def _arrive(self, channel: Channel, message: DeliveredMessage) -> None:
+        delivery = message.delivery
+        assert isinstance(delivery, Basic.Deliver)
+        if channel is self._channel and delivery.delivery_tag and delivery.consumer_tag:
+            self._held.add(delivery.delivery_tag)
+            stream, again = delivery.consumer_tag.partition("~")[0], bool(delivery.redelivered)
+            self._arrived[stream].append(Delivery(stream, message.body, again, (channel, delivery.delivery_tag)))
+            self._news.set()
+
+    async def _start(self, channel: Channel, takes: Sequence[tuple[str, int]]) -> None:
+        prefetch = 0
+        for stream, count in sorted(takes, key=lambda take: take[1]):
+            if count != prefetch:
+                prefetch = count
+                await channel.basic_qos(prefetch_count=min(count, _MOST), timeout=_TIMEOUT)
+            # RabbitMQ counts what is held against the prefetch of the tag under which it was delivered.
+            self._consumed += 1
+            tag = f"{stream}~{self._consumed}"
+            self._consuming.add(tag)
+            await channel.basic_consume(stream, _nothing, consumer_tag=tag, timeout=_TIMEOUT)
+
+    async def _stop(self, channel: Channel) -> None:
+        while self._consuming and not channel.is_closed:
+            tag = next(iter(self._consuming))
+            await channel.basic_cancel(tag, timeout=_TIMEOUT)
+            self._consuming.discard(tag)
+
+    async def _wait(self, channel: Channel, takes: Sequence[tuple[str, int]], until: float) -> None:
+        """Until a message has arrived, and then as long as others may follow."""
+        wanted = sum(min(count, _MOST) for _, count in takes)
+        until = max(until, monotonic() + _QUIET)
+        arrived = 0
+        while arrived < wanted and monotonic() < until and not self._reading.abandoned.is_set():
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(until - monotonic(), _LOOK)):
+                    await self._news.wait()
+            if channel.is_closed:
+                raise StreamUnavailable("RabbitMQ: the connection was closed")
+            if not arrived and self._news.is_set():
+                until = min(until, monotonic() + _QUIET)
+            arrived = sum(len(self._arrived[stream]) for stream, _ in takes)
+
+    def _taken(self, takes: Sequence[tuple[str, int]]) -> list[Delivery]:
+        found = []
+        for stream, count in takes:
+            arrived = self._arrived[stream]
+            found += [arrived.popleft() for _ in range(min(count, len(arrived)))]
+        return found
+
+
+class _Link:
+    """A connection with a channel, opened again on demand when it was lost."""
+
+    def __init__(self, url: str, heartbeat: int) -> None:
+        parts = urlsplit(url)
+        query = f"{parts.query}&heartbeat={heartbeat}".lstrip("&")
+        self._url = urlunsplit(parts._replace(query=query))
+        self._connection: Connection | None = None
+        self._channel: Channel | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """RabbitMQ's version, once it is connected."""
+        properties = self._connection.server_properties if self._connection is not None else {}
+        version = str(properties.get("version", "0")).split(".")
+        return tuple(int(part) for part in version[:2] if part.isdigit())
+
+    async def channel(self) -> Channel:
+        if self._channel is not None and not self._channel.is_closed:
+            return self._channel
+        async with self._opening, asyncio.timeout(_TIMEOUT):
+            if self._connection is None or not self._connection.is_opened:
+                connection = Connection(self._url)
+                await connection.connect()
+                self._connection, self._channel = connection, None
+            if self._channel is None or self._channel.is_closed:
+                channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+                assert isinstance(channel, Channel)
+                self._channel = channel
+            return self._channel
+
+    async def close(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            with suppress(*_FAILURES):
+                await connection.close(timeout=_TIMEOUT)
+
+
+class _Always(dict[str, ConsumerCallback]):
+    """The client forgets a consumer when it is cancelled, and drops what arrives for it later: such a message would be
+    held for ever. This always knows a consumer."""
+
+    def __init__(self, callback: ConsumerCallback) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def get(self, *_: Any) -> ConsumerCallback:
+        return self._callback
+
+
+_FAILURES = (AMQPError, ChannelInvalidStateError, OSError, RuntimeError)
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    try:
+        yield
+    except ChannelPreconditionFailed as error:
+        raise InvalidInput(
+            f"RabbitMQ refuses the queue: {reason_of(error)}", field="stream", remedy="delete the queue in RabbitMQ"
+        ) from None
+    except _FAILURES as error:
+        raise StreamUnavailable(f"RabbitMQ: {reason_of(error)}") from error
+
+
+async def _publish(channel: Channel, stream: str, body: bytes) -> None:
+    properties = Basic.Properties(delivery_mode=2)
+    await channel.basic_publish(
+        body, routing_key=stream, properties=properties, mandatory=True, timeout=_TIMEOUT, wait=False
+    )
+
+
+async def _nothing(_: DeliveredMessage) -> None:
+    """`_Always` answers for every consumer."""
+
+
+def _checked(address: str) -> str:
+    """The address as the client takes it."""
+    options = options_of(address)
+    options.pop("prefix", None)
+    unknown = options.keys() - _OPTIONS
+    if unknown:
+        known = ", ".join(["prefix", *sorted(_OPTIONS)])
+        raise InvalidInput(f"the option {min(unknown)[:40]!r} is unknown", field="stream", remedy=known)
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+        if not parts.hostname or parts.fragment:
+            raise ValueError
+    except ValueError:
+        raise InvalidInput("is malformed", field="stream", remedy="amqp://user:password@host:5672/vhost") from None
+    return urlunsplit(parts._replace(query=urlencode(options)))
