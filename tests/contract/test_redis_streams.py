@@ -43,7 +43,7 @@ async def broker(server: RedisServer) -> AsyncIterator[Broker]:
 @pytest.fixture
 def own() -> Iterator[RedisServer]:
     """A server whose settings the test may change."""
-    with RedisServer() as server:
+    with RedisServer(repl_diskless_sync_delay="0") as server:
         yield server
 
 
