@@ -17,6 +17,7 @@ from duetime.version import __version__
 if TYPE_CHECKING:
     from duetime.client import AsyncClient, Client
     from duetime.clock import ManualClock
+    from duetime.codec.annotations import Json
     from duetime.crypto.tls import ClientTls
     from duetime.errors import (
         AccessDenied,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         LeaseLost,
         NameTaken,
         NotFound,
+        PayloadMismatch,
         QuotaExceeded,
         RateLimited,
         RunCancelled,
@@ -91,6 +93,7 @@ __all__ = [
     "JobBusy",
     "JobReceipt",
     "JobState",
+    "Json",
     "KeyInFlight",
     "KeyReused",
     "LeaseLost",
@@ -100,6 +103,7 @@ __all__ = [
     "Needs",
     "NotFound",
     "Parent",
+    "PayloadMismatch",
     "Preview",
     "QuotaExceeded",
     "RateLimited",
@@ -146,6 +150,7 @@ _HOMES = {
         "LeaseLost",
         "NameTaken",
         "NotFound",
+        "PayloadMismatch",
         "QuotaExceeded",
         "SchemaMismatch",
         "RateLimited",
@@ -159,6 +164,7 @@ _HOMES = {
         "StoreUnavailable",
     ),
     "duetime.sdk.graph_plan": ("GraphPlan",),
+    "duetime.codec.annotations": ("Json",),
     "duetime.model.attempt": ("Run",),
     "duetime.model.calendar": ("Calendar",),
     "duetime.model.dependency": ("Parent",),

@@ -20,6 +20,7 @@
     ├── Closed                  the object was closed during the call
     ├── RunFailed               the run whose result was requested has failed
     ├── RunCancelled            the run whose result was requested was cancelled or skipped
+    ├── PayloadMismatch         stored arguments or a stored result do not fit the annotations of the task
     ├── LeaseLost               another worker may hold the run by now, or the worker's lease has expired
     ├── StoreError              the database returned an error
     │   ├── StoreUnavailable    it cannot be reached or asks to retry: back off and retry
@@ -127,6 +128,19 @@ class RunFailed(DuetimeError):
 
 class RunCancelled(DuetimeError):
     """The run whose result was asked for was cancelled or skipped."""
+
+
+class PayloadMismatch(DuetimeError):
+    """Stored JSON does not fit the annotations of the task that reads it: they were changed after the job was
+    submitted, or the job came from a caller that does not know them."""
+
+    def __init__(self, message: str, *, task: str, path: str, found: str | None, expected: str | None) -> None:
+        super().__init__(message, field=path, remedy=f"compare the annotations of {task} with what is stored")
+        self.task = task
+        self.path = path
+        self.found = found
+        """The type of the stored value, where that is the problem."""
+        self.expected = expected
 
 
 class LeaseLost(DuetimeError):

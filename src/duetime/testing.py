@@ -57,7 +57,9 @@ class Submission(msgspec.Struct, frozen=True):
 
     task: str
     args: dict[str, Any]
-    """As the task gets them, after JSON."""
+    """As the task gets them, without defaults."""
+    stored: bytes
+    """Their JSON."""
     given: Resolved
     """Its options."""
     receipt: JobReceipt
@@ -168,7 +170,7 @@ class Harness:
             item
             for item in self.submitted
             if item.task == task
-            and args.items() <= item.args.items()
+            and args.items() <= json.decode(item.stored).items()
             and all(_is_same(name, item.given, expected) for name, value in options.items() if value is not None)
         ]
 
@@ -251,7 +253,7 @@ async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[H
     clock = ManualClock() if start is None else ManualClock(start)
     store = store_in_memory(clock)
     made = Harness(app, store, clock)
-    store.intake = overlay(store.intake, _Recorder(store.intake, made.submitted))
+    store.intake = overlay(store.intake, _Recorder(store.intake, app, made.submitted))
     await store.open()
     try:
         await store.migrate()
@@ -264,8 +266,9 @@ async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[H
 class _Recorder:
     """The store, with a list of its submissions."""
 
-    def __init__(self, inner: Intake, submissions: list[Submission]) -> None:
+    def __init__(self, inner: Intake, app: App, submissions: list[Submission]) -> None:
         self._inner = inner
+        self._app = app
         self._submissions = submissions
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
@@ -273,7 +276,8 @@ class _Recorder:
         self._submissions += [
             Submission(
                 job.lane.task,
-                json.decode(job.args),
+                self._arguments(job),
+                job.args,
                 Resolved(
                     queue=job.lane.queue,
                     tier=Tier(job.lane.tier),
@@ -288,6 +292,10 @@ class _Recorder:
             for job, answer in zip(jobs, answers, strict=True)
         ]
         return answers
+
+    def _arguments(self, job: NewJob) -> dict[str, Any]:
+        task = self._app.tasks.get(job.lane.task)
+        return json.decode(job.args) if task is None else task.definition.decode(job.args)
 
 
 def _name(what: Task[..., Any] | Call[Any] | str) -> str:

@@ -107,6 +107,8 @@ class Parent(msgspec.Struct, frozen=True):
     run_id: UUID | None
     name: str | None
     """Its name in the graph that both belong to."""
+    task: str | None
+    """What it ran. None: as for the state."""
     state: RunState | None
     """None: it has not ended, or its history is past its retention."""
     result: bytes | None = None

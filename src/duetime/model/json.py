@@ -27,12 +27,22 @@ def encode(value: object, *, field: str, limit: int | None = None) -> bytes:
         _check(value, field, 0)  # once more, to find the path
     body = _encoder.encode(value)
     if limit is not None and len(body) > limit:
-        raise InvalidInput(
-            f"{len(body):,} bytes of JSON exceed the limit of {limit:,}",
-            field=field,
-            remedy="store it elsewhere and pass a reference, or raise max_payload",
-        )
+        raise too_large(len(body), field, limit)
     return body
+
+
+def check(value: object, field: str) -> None:
+    """Raises `InvalidInput` that names the path, unless the value survives the round trip."""
+    if not _fits(value, 0):
+        _check(value, field, 0)  # once more, to find the path
+
+
+def too_large(size: int, field: str, limit: int) -> InvalidInput:
+    return InvalidInput(
+        f"{size:,} bytes of JSON exceed the limit of {limit:,}",
+        field=field,
+        remedy="store it elsewhere and pass a reference, or raise max_payload",
+    )
 
 
 def decode(body: bytes) -> Any:

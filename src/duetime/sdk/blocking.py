@@ -157,9 +157,8 @@ class SyncApp:
         self.close()
 
     def _receipt(self, receipt: Receipt[R]) -> SyncReceipt[R]:
-        return SyncReceipt(
-            receipt.job_id, receipt.next_run, receipt.run_id, receipt.created, receipt.note, receipt.via, self.wait
-        )
+        fields = (receipt.job_id, receipt.next_run, receipt.run_id, receipt.created, receipt.note, receipt.via)
+        return SyncReceipt(*fields, self.wait, receipt._decode)
 
     def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
         return self._background.run(method(*args, **kwargs))

@@ -8,12 +8,18 @@ import msgspec
 
 from duetime import ids
 from duetime.errors import RunCancelled, RunFailed
+from duetime.model import json
 from duetime.model.attempt import Run
 from duetime.model.job import Submitted, Via
 from duetime.model.run import RunState
 from duetime.spec.options import Duration
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+def plain_result(body: bytes | None) -> Any:
+    """A result without an annotation."""
+    return json.decode(body) if body else None
 
 
 class JobReceipt(msgspec.Struct, frozen=True):
@@ -40,23 +46,26 @@ class Receipt(JobReceipt, Generic[R_co], frozen=True):
     """The receipt of a job that runs once, with access to its result."""
 
     _wait: Callable[[str, Duration | None], Awaitable[Run]] | None = None
+    _decode: Callable[[bytes | None], Any] = plain_result
 
     async def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for the run, and return the task's result. Raises `RunFailed` or `RunCancelled` if it did not succeed,
-        and `TimeoutError` after `timeout`."""
+        """Wait for the run, and return the task's result, decoded by its return annotation. Raises `RunFailed` or
+        `RunCancelled` if it did not succeed, `TimeoutError` after `timeout`, and `PayloadMismatch` if the stored result
+        does not fit the annotation."""
         assert self._wait is not None
-        return result_of(await self._wait(self.job_id, timeout))  # type: ignore[no-any-return]
+        return result_of(await self._wait(self.job_id, timeout), self._decode)  # type: ignore[no-any-return]
 
 
 class SyncReceipt(JobReceipt, Generic[R_co], frozen=True):
     """The same for blocking code."""
 
     _wait: Callable[[str, Duration | None], Run] | None = None
+    _decode: Callable[[bytes | None], Any] = plain_result
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """See `Receipt.result`."""
         assert self._wait is not None
-        return result_of(self._wait(self.job_id, timeout))  # type: ignore[no-any-return]
+        return result_of(self._wait(self.job_id, timeout), self._decode)  # type: ignore[no-any-return]
 
 
 def receipt_fields(answer: Submitted) -> tuple[str, datetime | None, str | None, bool, str | None, Via]:
@@ -65,9 +74,9 @@ def receipt_fields(answer: Submitted) -> tuple[str, datetime | None, str | None,
     return ids.show("job", answer.job_id), answer.next_run, run_id, answer.created, answer.note, answer.via
 
 
-def result_of(run: Run) -> Any:
+def result_of(run: Run, decode: Callable[[bytes | None], Any]) -> Any:
     if run.state is RunState.SUCCEEDED:
-        return run.value
+        return decode(run.result)
     run_id = ids.show("run", run.id)
     if run.state is RunState.FAILED:
         raise RunFailed(f"{run_id} of {run.task} failed: {run.error}")

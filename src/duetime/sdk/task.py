@@ -84,7 +84,8 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True):
 
     def encoded(self, limit: int | None = None) -> bytes:
         """The arguments as they are stored."""
-        return json.encode(self.args, field="args", limit=limit)
+        codec = self.task.definition.arguments
+        return json.encode(self.args, field="args", limit=limit) if codec is None else codec.encode(self.args, limit)
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -161,6 +162,10 @@ class Task(Generic[P, R_co]):
     def schedule(self: Bindable[Any], **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
         """Run this task on a schedule. Bind its arguments first, if it needs any: `send.bind(to="x").schedule(…)`."""
         return self.bind().schedule(**options)
+
+    def read_result(self, body: bytes | None) -> R_co:
+        """A stored result, decoded by the return annotation."""
+        return self.definition.decode_result(body)  # type: ignore[no-any-return]
 
     @property
     def sync(self) -> "SyncTask[P, R_co]":

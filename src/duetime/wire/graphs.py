@@ -90,6 +90,8 @@ class ParentView(Struct, frozen=True, kw_only=True):
     run_id: str | None
     name: str | None
     """Its name in the graph that both belong to."""
+    task: str | None
+    """null: as for the status."""
     status: RunStateName | None
     """null: it has not ended, or its history is past its retention."""
     result: Any

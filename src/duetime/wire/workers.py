@@ -236,6 +236,8 @@ class ParentOfRun(Answer, omit_defaults=True):
     run_id: str | None = None
     name: str | None = None
     """Its name in the graph that both belong to."""
+    task: str | None = None
+    """The task that it ran."""
     state: Literal["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"] | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: str | None = None

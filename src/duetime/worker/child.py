@@ -9,12 +9,12 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine
 from datetime import datetime
+from functools import cache
 from socket import socket
 from typing import Any
 from uuid import UUID
 
 from duetime.errors import LeaseLost
-from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
@@ -23,10 +23,11 @@ from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.frames import Pipe
+from duetime.worker.task import TaskDefinition, define
 
 _ANY_WORKER = UUID(int=0)
 
-Order = tuple[int, str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
+Order = tuple[int, str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None]]
 """The first item is the order's number. Messages about the attempt carry it. A thread that a function left behind sends
 the number of its own order, which has ended."""
 
@@ -58,34 +59,32 @@ def _end_with_parent() -> None:
 
 
 def _attempt(pipe: Pipe, order: Order, imported: set[str]) -> Outcome:
-    number, module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
+    number, module, qualname, claimed, task, queue, (max_result, max_log_lines), whose = order
     attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", number, line)))
     context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe, number))
     context.tenant_id, context.traceparent = whose
     try:
-        function = find_function(module, qualname)
+        definition = find_definition(task, module, qualname)
         if module not in imported:
             imported.add(module)
             pipe.send(("begun", number, None))
-        arguments = json.decode(claimed.args)
         current.set(lambda: context)
-        if context_name is not None:
-            arguments[context_name] = context
-        value = function(**arguments)
+        value = definition.call(claimed.args, lambda: context)
         if isinstance(value, Coroutine):
             value = asyncio.run(value)
-        return outcomes.from_value(value, attempt_log, max_result)
+        return outcomes.from_value(value, definition, attempt_log, max_result)
     except Exception as error:
         return outcomes.from_exception(error)
 
 
-def find_function(module: str, qualname: str) -> Callable[..., Any]:
-    """A function by its name. If a task object has replaced it, the function inside that."""
+@cache
+def find_definition(task: str, module: str, qualname: str) -> TaskDefinition:
+    """The task of a function by the function's name. A task object may have replaced the function."""
     found: Any = importlib.import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
-    function: Callable[..., Any] = getattr(found, "function", found)
-    return function
+    definition = getattr(found, "definition", None)
+    return definition if isinstance(definition, TaskDefinition) else define(task, found, process=True)
 
 
 class _Notebook:

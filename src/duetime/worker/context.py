@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from duetime.ids import show
@@ -18,7 +18,9 @@ from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import bounded
 from duetime.worker.attempt_log import AttemptLog
+from duetime.worker.parent_results import Returning, find_result
 
+R = TypeVar("R")
 Provider = Callable[[], "BaseContext"]
 current: ContextVar[Provider] = ContextVar("duetime_context")
 """Creates the context of the current attempt on demand: most tasks never ask for it."""
@@ -110,7 +112,7 @@ class BaseContext:
 class Context(BaseContext):
     """The context of an async task."""
 
-    __slots__ = ("_complete", "_progress_sink", "completed_in_transaction", "in_transaction")
+    __slots__ = ("_complete", "_encode_result", "_progress_sink", "completed_in_transaction", "in_transaction")
 
     def __init__(
         self,
@@ -121,9 +123,11 @@ class Context(BaseContext):
         attempt_log: AttemptLog,
         notebook: ProgressSink,
         complete: CompleteWithin,
+        encode_result: Callable[[object], bytes],
     ) -> None:
         super().__init__(claimed, worker_id, task, queue, attempt_log)
         self._progress_sink = notebook
+        self._encode_result = encode_result
         self._complete = complete
         self.completed_in_transaction = False
         self.in_transaction = False
@@ -145,10 +149,15 @@ class Context(BaseContext):
         run that it runs after."""
         return await self._progress_sink.parents(self._worker_id, self._claimed.run_id)
 
+    async def result_of(self, task: Returning[R], node: str | None = None) -> R:
+        """What the parent that ran this task returned, with its type. `node` is the parent's name in the graph, if
+        several ran it. Raises `RunFailed` or `RunCancelled` if it did not succeed."""
+        return find_result(await self.parents(), task, node)
+
     async def complete(self, connection: Any, result: Any = None) -> None:
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
         commit. Raises `LeaseLost` when another worker holds the run by now; then roll back."""
-        body = None if result is None else json.encode(result, field="result")
+        body = None if result is None else self._encode_result(result)
         self.in_transaction = True
         try:
             await self._complete(connection, self._worker_id, self._claimed, body, self._log.encoded())
@@ -194,6 +203,11 @@ class SyncContext(BaseContext):
         """The jobs that this run depended on, with their results (`state`, `value`, and `name` in the graph); or the
         run that it runs after."""
         return self._progress_sink.parents(self._worker_id, self._claimed.run_id)
+
+    def result_of(self, task: Returning[R], node: str | None = None) -> R:
+        """What the parent that ran this task returned, with its type. `node` is the parent's name in the graph, if
+        several ran it. Raises `RunFailed` or `RunCancelled` if it did not succeed."""
+        return find_result(self.parents(), task, node)
 
 
 def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from duetime.model import json
 from duetime.model.attempt import Claimed
 from duetime.model.completion import PLAIN
 from duetime.model.failure import Failure, FailureClass
@@ -167,21 +166,18 @@ class LoopExecutor:
             if self._busy >= self._size:
                 running.begin_in_time()  # it may have waited for other runs
             running.begun = True
-            arguments = json.decode(running.claimed.args)
-            if definition.context_name is not None:
-                arguments[definition.context_name] = running.context()
             if running.span is None:
-                value = await definition.function(**arguments)
+                value = await definition.call(running.claimed.args, running.context)
             else:
                 with running.span.active():
-                    value = await definition.function(**arguments)
+                    value = await definition.call(running.claimed.args, running.context)
             context = running.context_if_made
             if isinstance(context, Context) and context.completed_in_transaction:
                 outcome: Outcome = _not_committed()
-            elif value is None:
+            elif value is None and definition.returns_none:
                 outcome = PLAIN
             else:
-                outcome = outcomes.from_value(value, running.attempt_log, self._max_result)
+                outcome = outcomes.from_value(value, definition, running.attempt_log, self._max_result)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
@@ -194,8 +190,16 @@ class LoopExecutor:
 
     def _new_context(self, running: Running) -> Context:
         lane, worker_id = running.lane, running.session.id
-        log = running.attempt_log
-        return Context(running.claimed, worker_id, lane.task, lane.queue, log, self._progress_reports, self._complete)
+        return Context(
+            running.claimed,
+            worker_id,
+            lane.task,
+            lane.queue,
+            running.attempt_log,
+            self._progress_reports,
+            self._complete,
+            running.definition.encode_result,
+        )
 
     async def _complete_within(
         self, connection: Any, worker_id: UUID, claimed: Claimed, result: bytes | None, logs: bytes | None

@@ -207,6 +207,7 @@ def _parent(item: wire.ParentOfRun) -> Parent:
         parse("job", item.job_id),
         None if item.run_id is None else parse("run", item.run_id),
         item.name,
+        item.task,
         None if item.state is None else RunState[item.state],
         None if isinstance(item.result, msgspec.UnsetType) else bytes(item.result),
         item.error,

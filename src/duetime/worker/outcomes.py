@@ -3,7 +3,7 @@
 import traceback
 from typing import Any
 
-from duetime.errors import InvalidInput, reason_of
+from duetime.errors import reason_of
 from duetime.model import json
 from duetime.model.completion import PLAIN
 from duetime.model.failure import Failure, FailureClass, bounded
@@ -20,20 +20,23 @@ from duetime.model.outcome import (
     Succeeded,
 )
 from duetime.worker.attempt_log import AttemptLog
+from duetime.worker.task import TaskDefinition
 
 
-def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
-    """The outcome of a function that returned."""
-    if value is None:
+def from_value(value: Any, definition: TaskDefinition, attempt_log: AttemptLog, max_result: int) -> Outcome:
+    """The outcome of a function that returned. Raises `InvalidInput` for a result that has no JSON form, or does not
+    fit its annotation: a caller that waits for it must not get something else."""
+    if value is None and definition.returns_none:
         return PLAIN
     if isinstance(value, Signal):
         return from_exception(value)
-    try:
-        return Succeeded(json.encode(value, field="result", limit=max_result))
-    except InvalidInput as error:
-        # The work is done: repeating it because its result cannot be stored would be worse than losing the result.
+    body = definition.encode_result(value)
+    if len(body) > max_result:
+        # The work is done: repeating it because its result is too large would be worse than losing the result.
+        error = json.too_large(len(body), "result", max_result)
         attempt_log.logger.warning("the result was dropped: %s", reason_of(error))
         return PLAIN
+    return Succeeded(body)
 
 
 def from_exception(error: BaseException) -> Outcome:

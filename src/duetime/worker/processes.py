@@ -250,7 +250,7 @@ def _unusable(error: Exception) -> Outcome:
 
 def _order(
     running: Running, limits: tuple[int, int]
-) -> tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]:
+) -> tuple[str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None]]:
     function = running.definition.function
     return (
         function.__module__,
@@ -258,7 +258,6 @@ def _order(
         running.claimed,
         running.lane.task,
         running.lane.queue,
-        running.definition.context_name,
         limits,
         (running.lane.tenant_id, running.traceparent),
     )

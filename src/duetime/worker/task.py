@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from duetime.codec.task_codec import ArgumentCodec, ResultCodec, argument_codec, result_codec
 from duetime.errors import InvalidInput
+from duetime.model import json
 from duetime.model.target import SHELL
 from duetime.worker.context import BaseContext
 
@@ -27,6 +29,14 @@ class Place(IntEnum):
     """Targets that are commands, each in its own process group."""
 
 
+Call = Callable[[bytes, Callable[[], BaseContext]], Any]
+"""Takes the stored arguments, and what creates the context."""
+
+
+def _no_call(args: bytes, context: Callable[[], BaseContext]) -> Any:
+    raise AssertionError("a target is not a function")
+
+
 class TaskDefinition(msgspec.Struct, frozen=True):
     name: str
     function: Callable[..., Any]
@@ -38,6 +48,27 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     required: frozenset[str] = frozenset()
     known: frozenset[str] | None = None
     """The names of its parameters; None when it takes any."""
+    arguments: ArgumentCodec | None = None
+    """None: they are plain JSON."""
+    result: ResultCodec[Any] | None = None
+    returns_none: bool = True
+    """Whether it may return None."""
+    call: Call = _no_call
+    """Calls the function with its stored arguments. Raises `PayloadMismatch` if they do not fit."""
+
+    def decode(self, body: bytes) -> dict[str, Any]:
+        """Stored arguments as the function gets them, without defaults."""
+        return json.decode(body) if self.arguments is None else self.arguments.decode(body)
+
+    def encode_result(self, value: object) -> bytes:
+        """A result as it is stored. Raises `InvalidInput` if it has no JSON form, or does not fit its annotation."""
+        return json.encode(value, field="result") if self.result is None else self.result.encode(value)
+
+    def decode_result(self, body: bytes | None) -> Any:
+        """A stored result as the function returned it."""
+        if self.result is not None:
+            return self.result.decode(body)
+        return None if body is None else json.decode(body)
 
     def misfit(self, error: TypeError) -> InvalidInput:
         """The refusal of arguments that the function cannot be called with."""
@@ -73,15 +104,35 @@ def define(name: str, function: Callable[..., Any], *, process: bool = False) ->
     where = Place.PROCESS if process else Place.LOOP if inspect.iscoroutinefunction(function) else Place.THREAD
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in kept)
     named = [parameter for parameter in kept if parameter.kind is not parameter.VAR_KEYWORD]
+    plain = signature.replace(parameters=kept)
+    arguments, result = argument_codec(name, function, plain), result_codec(name, function, plain)
     return TaskDefinition(
         name,
         function,
         where,
         context_name,
-        signature.replace(parameters=kept),
+        plain,
         frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
         None if takes_any else frozenset(parameter.name for parameter in named),
+        arguments,
+        result,
+        result is None or result.takes_none,
+        _caller(function, context_name) if arguments is None else arguments.caller(function, context_name),
     )
+
+
+def _caller(function: Callable[..., Any], context_name: str | None) -> Call:
+    """Calls a function with plain JSON."""
+    decode = json.decode
+    if context_name is None:
+        return lambda args, context: function(**decode(args))
+
+    def call(args: bytes, context: Callable[[], BaseContext]) -> Any:
+        arguments = decode(args)
+        arguments[context_name] = context()
+        return function(**arguments)
+
+    return call
 
 
 def _is_context(annotation: object) -> bool:
@@ -93,8 +144,4 @@ def _is_context(annotation: object) -> bool:
 def target_definition(kind: str) -> TaskDefinition:
     """The definition of a kind of target, with the place where it runs. It has no function."""
     place = Place.COMMAND if kind == SHELL else Place.CALL
-    return TaskDefinition(kind, _no_function, place, None, inspect.signature(_no_function))
-
-
-def _no_function() -> None:
-    raise AssertionError("a target is not a function")
+    return TaskDefinition(kind, _no_call, place, None, inspect.Signature())

@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from queue import SimpleQueue
 from uuid import UUID
 
-from duetime.model import json
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
@@ -99,16 +98,13 @@ class ThreadExecutor:
     def _call(self, running: Running) -> Outcome:
         definition = running.definition
         try:
-            arguments = json.decode(running.claimed.args)
             current.set(running.context)
-            if definition.context_name is not None:
-                arguments[definition.context_name] = running.context()
             with nullcontext() if running.span is None else running.span.active():
-                value = definition.function(**arguments)
+                value = definition.call(running.claimed.args, running.context)
             if isinstance(value, Coroutine):
                 value.close()
                 raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
-            return outcomes.from_value(value, running.attempt_log, self._max_result)
+            return outcomes.from_value(value, definition, running.attempt_log, self._max_result)
         except BaseException as error:
             running.error = error
             return outcomes.from_exception(error)

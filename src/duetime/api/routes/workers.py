@@ -319,6 +319,7 @@ def _parent(item: Parent) -> ParentOfRun:
         show("job", item.job_id),
         None if item.run_id is None else show("run", item.run_id),
         item.name,
+        item.task,
         None if item.state is None else item.state.name,  # type: ignore[arg-type]
         msgspec.UNSET if item.result is None else msgspec.Raw(item.result),
         item.error,

@@ -206,7 +206,7 @@ def node(row: Fields) -> Node:
 
 def parent(row: Fields) -> Parent:
     state = None if row["end_state"] is None else RunState(row["end_state"])
-    return Parent(row["job_id"], row["run_id"], row["name"], state, row["result"], row["error"])
+    return Parent(row["job_id"], row["run_id"], row["name"], row["task"], state, row["result"], row["error"])
 
 
 class Rerun(NamedTuple):

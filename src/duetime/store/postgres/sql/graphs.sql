@@ -160,7 +160,7 @@ update duetime.nodes n set state = null, run_id = x.run_id, started_at = null, f
 from unnest(:job_id::uuid[], :run_id::uuid[]) as x(job_id, run_id) where n.tenant_id = :tenant_id and n.job_id = x.job_id;
 
 -- parents_of_job: the parents of a job by id, and how their newest runs ended
-select e.parent_id as job_id, h.run_id, n.name, h.end_state, h.result, substr(h.error, 1, 500) as error
+select e.parent_id as job_id, h.run_id, n.name, l.task, h.end_state, h.result, substr(h.error, 1, 500) as error
 from (
     select * from duetime.edges e where e.tenant_id = :tenant_id and e.child_id = :job_id and e.parent_id > :after
     order by e.child_id, e.parent_id limit :limit
@@ -173,6 +173,7 @@ left join lateral (
         and not exists (select 1 from duetime.runs r where r.tenant_id = :tenant_id and r.job_id = e.parent_id)
     order by h.job_id desc, h.run_id desc limit 1
 ) h on true
+left join duetime.lanes l on l.id = h.lane_id
 order by e.parent_id;
 
 -- prune_graphs: remove graphs that ended long ago, with their nodes

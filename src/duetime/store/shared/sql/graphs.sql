@@ -96,8 +96,9 @@ update duetime.graphs set unended = :unended, ended_at = null, status = 'RUNNING
 where tenant_id = :tenant_id and id = :graph_id;
 
 -- followed_run: the run whose end made another
-select job_id, run_id, null::text as name, end_state, result, substr(error, 1, 500) as error from duetime.history
-where tenant_id = :tenant_id and run_id = :run_id and end_state is not null order by fence desc limit 1;
+select h.job_id, h.run_id, null::text as name, l.task, h.end_state, h.result, substr(h.error, 1, 500) as error
+from duetime.history h join duetime.lanes l on l.id = h.lane_id
+where h.tenant_id = :tenant_id and h.run_id = :run_id and h.end_state is not null order by h.fence desc limit 1;
 
 -- what_is_run: what a run belongs to, in either home
 select job_id, options from duetime.runs where tenant_id = :tenant_id and id = :run_id

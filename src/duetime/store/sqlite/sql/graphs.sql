@@ -119,7 +119,7 @@ update nodes set state = null, run_id = :run_id, started_at = null, finished_at 
 where tenant_id = :tenant_id and job_id = :job_id;
 
 -- parents_of_job: the parents of a job by id, and how their newest runs ended
-select e.parent_id as job_id, h.run_id, n.name, h.end_state, h.result, substr(h.error, 1, 500) as error
+select e.parent_id as job_id, h.run_id, n.name, l.task, h.end_state, h.result, substr(h.error, 1, 500) as error
 from (
     select * from edges where tenant_id = :tenant_id and child_id = :job_id and parent_id > :after
     order by parent_id limit :limit
@@ -131,6 +131,7 @@ left join history h on h.tenant_id = :tenant_id and h.job_id = e.parent_id and h
         select max(o.run_id) from history o
         where o.tenant_id = :tenant_id and o.job_id = e.parent_id and o.end_state is not null)
     and not exists (select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = e.parent_id)
+left join lanes l on l.id = h.lane_id
 order by e.parent_id;
 
 -- prune_graphs: remove graphs that ended long ago, with their nodes

@@ -1,0 +1,1 @@
+"""Arguments and results as JSON, by the annotations of a task."""
