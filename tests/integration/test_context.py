@@ -153,7 +153,6 @@ async def test_the_log_of_an_attempt_is_bounded(app: App) -> None:
 
 
 ODD = {
-    "large": "x" * 70_000,
     "a datetime": datetime(2026, 1, 1, tzinfo=UTC),
     "an object": object(),
     "a set": {1},
@@ -164,7 +163,7 @@ ODD = {
 }
 
 
-async def test_a_result_that_cannot_be_kept_does_not_undo_the_work(app: App) -> None:
+async def test_a_result_without_a_json_form_fails_the_attempt(app: App) -> None:
     @app.task(retries=0)
     async def give(what: str) -> Any:
         return ODD.get(what, what)
@@ -172,11 +171,22 @@ async def test_a_result_that_cannot_be_kept_does_not_undo_the_work(app: App) -> 
     async with working(app):
         receipts = await app.submit_many([give.bind(what=what) for name in ODD for what in (name, "a sibling")])
         runs = [await ended(app, receipt) for receipt in receipts]
-    assert {run.state for run in runs} == {RunState.SUCCEEDED}
-    assert [run.value for run in runs] == [None, "a sibling"] * len(ODD)
+    assert [run.state for run in runs] == [RunState.FAILED, RunState.SUCCEEDED] * len(ODD)
     for run in runs[::2]:
-        (line,) = run.attempts[0].log_lines
-        assert line.startswith("the result was dropped: result: ")
+        assert run.error is not None
+        assert run.error.startswith("duetime.errors.InvalidInput: result: ")
+
+
+async def test_a_result_that_is_too_large_does_not_undo_the_work(app: App) -> None:
+    @app.task(retries=0)
+    async def give() -> str:
+        return "x" * 70_000
+
+    async with working(app):
+        run = await ended(app, await give.submit())
+    assert (run.state, run.value) == (RunState.SUCCEEDED, None)
+    (line,) = run.attempts[0].log_lines
+    assert line.startswith("the result was dropped: result: ")
 
 
 async def test_every_other_result_comes_back_as_it_was(app: App) -> None:

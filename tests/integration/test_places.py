@@ -273,9 +273,10 @@ async def test_the_result_of_a_child_is_kept_if_it_can_be(app: App) -> None:
     give = app.task(process=True, retries=0)(tasks.give)
     async with working(app):
         runs = [await ended(app, await give.submit(what=what)) for what in ("large", "not JSON", "NUL")]
-    assert [run.state for run in runs] == [RunState.SUCCEEDED] * 3
+    assert [run.state for run in runs] == [RunState.SUCCEEDED, RunState.FAILED, RunState.SUCCEEDED]
     assert [run.value for run in runs] == [None, None, "a\x00b"]
     assert "the result was dropped" in runs[0].attempts[0].log_lines[0]
+    assert (runs[1].error or "").startswith("duetime.errors.InvalidInput: result: ")
 
 
 async def test_the_worker_leaves_no_child_behind(app: App) -> None:

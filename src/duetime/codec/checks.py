@@ -187,7 +187,7 @@ def _check_float(value: Any) -> None:
 
 def _check_date(value: Any) -> None:
     if not isinstance(value, date) or isinstance(value, datetime):
-        raise _unexpected(value, date)
+        raise Misfit(f"expected date, got {_shown(value)}")
 
 
 def _check_literal(value: Any) -> None:
