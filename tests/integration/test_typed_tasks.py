@@ -47,7 +47,7 @@ async def test_values_arrive_and_return_as_they_were_given(app: App, served: Ser
     assert len(CASES) >= 25
     async with running(app, served, where) as made:
         receipts = await app.submit_many([made[name].bind(value=case.value) for name, case in CASES.items()])
-        found = await asyncio.gather(*(receipt.result(PATIENCE) for receipt in receipts))
+        found = await asyncio.gather(*(receipt.result("60s") for receipt in receipts))
     wrong = {name: value for name, value in zip(CASES, found, strict=True) if not same(value, CASES[name].value)}
     assert wrong == {}
 

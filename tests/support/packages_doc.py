@@ -22,6 +22,7 @@ HOLDS = {
     "store": "protocol, rules, shared, postgres, sqlite",
     "wire": "JSON types of the API",
     "spec": "job options, declared once",
+    "codec": "arguments and results by annotation",
     "model": "pure values and rules, no I/O",
     "telemetry": "metrics, traces",
     "crypto": "encryption, TLS",

@@ -63,18 +63,19 @@ def parameter_types(function: Callable[..., Any], signature: Signature) -> dict[
 
 
 def result_type(function: Callable[..., Any], signature: Signature) -> Any:
-    """The type of the result; `Any` when there is nothing to obey."""
+    """The type of the result; `Any` when there is nothing to obey. A function that returns None may still complete its
+    run with a result, in its own transaction."""
     declared = signature.return_annotation
     if declared is Signature.empty:
         return Any
     found = _resolved(function, "return", declared)
-    if found in (Never, NoReturn):
-        return None
+    if found in (None, type(None), Never, NoReturn) or _is_signal(found):
+        return Any
     if get_origin(found) in _UNIONS:  # it may return a signal, such as Snooze, in place of a result
         kept = tuple(each for each in get_args(found) if not _is_signal(each))
-        found = reduce(or_, kept) if kept else None
-    elif _is_signal(found):
-        return None
+        if not kept:
+            return Any
+        found = reduce(or_, kept)
     return _accepted(function, "return", found)
 
 

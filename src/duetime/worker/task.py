@@ -112,12 +112,12 @@ def define(name: str, function: Callable[..., Any], *, process: bool = False) ->
         where,
         context_name,
         plain,
-        frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
-        None if takes_any else frozenset(parameter.name for parameter in named),
-        arguments,
-        result,
-        result is None or result.takes_none,
-        _caller(function, context_name) if arguments is None else arguments.caller(function, context_name),
+        required=frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
+        known=None if takes_any else frozenset(parameter.name for parameter in named),
+        arguments=arguments,
+        result=result,
+        returns_none=result is None or result.takes_none,
+        call=_caller(function, context_name) if arguments is None else arguments.caller(function, context_name),
     )
 
 
