@@ -70,8 +70,9 @@ def make_jobs(
 ) -> list[NewJob]:
     """Jobs ready to be stored. Raises `InvalidInput` that names the invalid option. `now` is required if
     `needs_the_day`."""
-    jobs = []
+    jobs: list[NewJob] = []
     last: tuple[Task[..., Any] | None, Mapping[str, Any], Resolved] | None = None
+    alike: NewJob | None = None
     for order, job_id in zip(orders, new_ids(len(orders)), strict=True):
         what = order.what
         task = what.task if isinstance(what, Call) else None
@@ -79,12 +80,17 @@ def make_jobs(
         if last is None or task is not last[0] or order.options is not last[1]:
             plain = None if task is None or order.options else task.resolved
             last = task, order.options, plain or _resolve(task, order, now)
+            alike = None
         if isinstance(what, Call):
             name, args = what.task.name, order.args
         else:
             made = rules().make(what)
             name, args = made.task, json.encode(made.args, field="args", limit=max_payload)
-        jobs.append(last[2].job(DEFAULT_TENANT, name, args, job_id=job_id))
+        if alike is not None and task is not None:
+            jobs.append(msgspec.structs.replace(alike, id=job_id, args=args))
+        else:
+            jobs.append(job := last[2].job(DEFAULT_TENANT, name, args, job_id=job_id))
+            alike = None if job.fingerprint else job  # a fingerprint is that of its arguments
     return jobs
 
 
