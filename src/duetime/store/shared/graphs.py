@@ -119,7 +119,7 @@ class GraphRole(SettlingRole):
             again = new[item.job_id]
             content = (again.args, again.options, again.timeout_ms)
             runs.append((item.job_id, again.run_id, again.lane_id, now, None, *content, place in rerun.blocked))
-        await transaction.each("insert_dependents", RUN, runs, tenant_id=tenant_id, followed=True, manual=True)
+        await transaction.put("insert_dependents", RUN, runs, tenant_id=tenant_id, followed=True, manual=True)
         dependents = [item._replace(run_id=new[item.job_id].run_id) for item in rerun.dependents]
         await put_dependencies(transaction, tenant_id, dependents, [])
         job_ids = [item.job_id for item in nodes]

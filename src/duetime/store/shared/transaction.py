@@ -74,7 +74,7 @@ class Transaction(Statements, Protocol):
         runs once and gets each field as an array; the one of SQLite runs for each row."""
 
     async def put(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> None:
-        """The same for a statement that returns nothing."""
+        """The same for a statement whose rows are not needed."""
 
     async def lock(self, name: str, /, **given: Any) -> Row | None:
         """Run a statement that only a database with several writers needs: it locks rows against other transactions,

@@ -38,13 +38,13 @@ class SqliteTransaction:
 
     async def each(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> Rows:
         found: list[Row] = []
-        for row in rows:
-            found += self.connection.records(name, self._encoded(fields, row, given))
+        for each in self._encoded(fields, rows, given):
+            found += self.connection.records(name, each)
         return found
 
     async def put(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> None:
         if rows:
-            self.connection.many(name, [self._encoded(fields, row, given) for row in rows])
+            self.connection.many(name, self._encoded(fields, rows, given))
 
     async def lock(self, name: str, /, **given: Any) -> Row | None:
         return None
@@ -55,8 +55,9 @@ class SqliteTransaction:
     async def compute(self, function: Callable[..., T], /, *given: Any) -> T:
         return function(*given)
 
-    def _encoded(self, fields: Sequence[str], row: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        return encoded({**given, **dict(zip(fields, row, strict=True))}, self.at)
+    def _encoded(self, fields: Sequence[str], rows: Table, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        same = encoded(given, self.at)
+        return [{**same, **encoded(dict(zip(fields, row, strict=True)), self.at)} for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

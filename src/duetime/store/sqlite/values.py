@@ -19,6 +19,7 @@ from duetime.store.shared.columns import COLUMNS, Kind
 
 _MICROSECOND = timedelta(microseconds=1)
 _ID_LENGTH = 16
+_AS_THEY_ARE = frozenset({bool, bytes, float, int, str})
 
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__
 _set_safety: Callable[[UUID, SafeUUID], None] = UUID.__dict__["is_safe"].__set__
@@ -126,7 +127,9 @@ def encoded(given: Mapping[str, Any], now: int) -> dict[str, Any]:
     """Encode parameters. A list of ids `x` comes with `x_places`, a list of the same length; None comes with None."""
     found: dict[str, Any] = {"now": now}
     for name, value in given.items():
-        if isinstance(value, (list, tuple)):
+        if type(value) in _AS_THEY_ARE:
+            found[name] = value
+        elif isinstance(value, (list, tuple)):
             is_ids = isinstance(value[0], UUID) if value else True
             found[name] = packed(value) if value and is_ids else listed(value)
             if is_ids:
