@@ -1,27 +1,17 @@
-"""The job form: it shows every declared option, and means by each what the API means."""
+"""The job form: it shows every declared option, and sends what was typed."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pytest
-from hypothesis import find, given, settings
-from hypothesis import strategies as st
-from playwright.sync_api import Browser, Page, expect
+from hypothesis import find
+from playwright.sync_api import expect
 
 from duetime.model.job import NewJob
 from duetime.model.schedule import KINDS
 from duetime.spec.derived import OF_EDITS, OPTIONS
 from duetime.wire.jobs import JobRequest
-from tests.browser.conftest import Looking, Shop
+from tests.browser.conftest import Looking
 from tests.unit.test_options import BESIDE, made, over_http, values_of
-
-_FIELDS = """async (forms) => {
-    const preload = [...document.querySelectorAll("link[rel=modulepreload]")].map((link) => link.href);
-    const { EMPTY, fieldsOf } = await import(preload.find((href) => href.endsWith("/core/job_fields.js")));
-    return forms.map((texts) => fieldsOf({ ...EMPTY, tz: "", task: "greet", ...texts }));
-}"""
-"""The bodies of the requests for forms with these texts."""
 
 _FILL = """(texts) => Object.entries(texts).forEach(([name, text]) => {
     const field = document.getElementById(name);
@@ -42,24 +32,6 @@ def typed(name: str, value: Any) -> str:
 
 def of_body(body: Any) -> NewJob:
     return made(msgspec.convert(body, JobRequest))
-
-
-@pytest.fixture(scope="module")
-def form(browser: Browser, shop: Shop) -> Iterator[Page]:
-    """A page that has the modules of the form."""
-    page = browser.new_page()
-    page.goto(f"{shop.url}/jobs/new")
-    yield page
-    page.close()
-
-
-@settings(max_examples=20)
-@given(data=st.data())
-def test_an_option_in_the_form_means_what_it_means_in_the_api(form: Page, data: st.DataObject) -> None:
-    cases = [{**BESIDE.get(name, {}), name: data.draw(values_of(name), name)} for name in OPTIONS]
-    texts = [{name: typed(name, value) for name, value in case.items()} for case in cases]
-    for case, body in zip(cases, form.evaluate(_FIELDS, texts), strict=True):
-        assert of_body(body) == over_http(case)
 
 
 def test_every_option_has_a_field_with_its_help(looking: Looking) -> None:

@@ -1,11 +1,11 @@
-"""Every option means the same wherever a job is described: in Python, over HTTP, on the command line."""
+"""Options of jobs: how they are declared, read and refused. `tests/browser/test_same_options.py` compares the entry
+points."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetime import ids
@@ -104,7 +104,8 @@ def wrong_value_of(name: str) -> object:
     return WRONG[name] if name in WRONG else OF_KINDS[OPTIONS[name].kind.read][1]
 
 
-def in_python(given: dict[str, Any]) -> NewJob:
+def meaning(given: dict[str, Any]) -> NewJob:
+    """What these options mean, as they are declared."""
     return resolve(NOTHING_GIVEN, given, now=NOW).job(1, "greet", b"{}", job_id=JOB)
 
 
@@ -136,21 +137,10 @@ def made(request: JobRequest) -> NewJob:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-@settings(max_examples=20)
-@given(data=st.data())
-def test_an_option_means_the_same_everywhere(name: str, data: st.DataObject) -> None:
-    given = {**BESIDE.get(name, {}), name: data.draw(values_of(name), name)}
-    job = in_python(given)
-    assert over_http(given) == job
-    if not (name == "depends_on" and isinstance(given[name], Needs)):  # a flag names the jobs only
-        assert by_command(given) == job
-
-
-@pytest.mark.parametrize("name", OPTIONS)
 def test_what_cannot_be_meant_is_refused_everywhere(name: str) -> None:
     given = {**BESIDE.get(name, {}), name: wrong_value_of(name)}
     with pytest.raises(InvalidInput) as refused:
-        in_python(given)
+        meaning(given)
     assert refused.value.field is not None and name in refused.value.field
     with pytest.raises((InvalidInput, msgspec.ValidationError)):
         over_http(given)
@@ -158,12 +148,12 @@ def test_what_cannot_be_meant_is_refused_everywhere(name: str) -> None:
 
 def test_more_tags_than_the_api_takes_are_refused_in_python_too() -> None:
     with pytest.raises(InvalidInput, match="tags: 60 tags are too many"):
-        in_python({"tags": [f"t{number}" for number in range(60)]})
+        meaning({"tags": [f"t{number}" for number in range(60)]})
 
 
 def test_a_policy_keeps_its_errors_under_at_most_once() -> None:
     given = {"delivery": "at_most_once", "retry": RetryPolicy(retries=0, give_up_on=("shop.SoldOut",))}
-    assert over_http(given) == in_python(given)
+    assert over_http(given) == meaning(given)
     assert resolve(NOTHING_GIVEN, given).options.retry.give_up_on == ("shop.SoldOut",)
 
 
