@@ -18,10 +18,10 @@ INFO = {
     "redis_version": "7.0.15",
     "redis_mode": "standalone",
     "role": "master",
-    "maxmemory": 1,
+    "maxmemory": "1",
     "maxmemory_policy": "noeviction",
-    "aof_enabled": 1,
-    "connected_slaves": 0,
+    "aof_enabled": "1",
+    "connected_slaves": "0",
 }
 
 
@@ -59,11 +59,11 @@ def stream() -> str:
         ({"role": "slave"}, None, "primary"),
         ({"redis_version": "6.0.16"}, None, "6.2"),
         ({"redis_mode": "cluster"}, None, "cluster"),
-        ({"connected_slaves": 1}, 2, "replicas: 2 are required, and Redis has 1"),
+        ({"connected_slaves": "1"}, 2, "replicas: 2 are required, and Redis has 1"),
     ],
 )
 def test_a_configuration_that_loses_messages_is_refused(
-    change: dict[str, object], replicas: int | None, says: str
+    change: dict[str, str], replicas: int | None, says: str
 ) -> None:
     with pytest.raises(InvalidInput, match=says) as refused:
         warnings_of({**INFO, **change}, "always", replicas)
@@ -77,15 +77,15 @@ def test_a_configuration_that_loses_messages_is_refused(
         ({}, b"everysec", None, "a second"),
         ({}, "no", None, "had not yet written"),
         ({}, None, None, "does not say"),
-        ({"aof_enabled": 0}, "always", None, "last snapshot"),
-        ({"connected_slaves": 2}, "always", None, "failover"),
-        ({"connected_slaves": 2}, "always", 1, "1 of 2 replicas"),
-        ({"maxmemory": 0}, "always", None, "max_depth"),
+        ({"aof_enabled": "0"}, "always", None, "last snapshot"),
+        ({"connected_slaves": "2"}, "always", None, "failover"),
+        ({"connected_slaves": "2"}, "always", 1, "1 of 2 replicas"),
+        ({"maxmemory": "0"}, "always", None, "max_depth"),
         ({"maxmemory_policy": "volatile-lru"}, "always", None, "on Redis's disk"),
     ],
 )
 def test_durability_is_said_in_words(
-    change: dict[str, object], fsync: str | bytes | None, replicas: int | None, says: str
+    change: dict[str, str], fsync: str | bytes | None, replicas: int | None, says: str
 ) -> None:
     assert says in " ".join(warnings_of({**INFO, **change}, fsync, replicas))
 

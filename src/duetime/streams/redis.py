@@ -19,23 +19,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
 from duetime.streams.address import options_of
 from duetime.streams.protocol import Delivery, Depth
-from duetime.streams.redis_checks import warnings_of
+from duetime.streams.redis_checks import info_of, warnings_of
+from duetime.streams.redis_connections import RedisConnections
 from duetime.streams.sizes import batches, check_sizes
 from duetime.streams.unbroken import Unbroken
 
 _GROUP = "duetime"
 _OPTIONS = frozenset({"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"})
-_TIMEOUT = 5.0
-"""Seconds to connect, or to wait for an answer."""
+_REPLICATED = 2500
+"""Milliseconds in which replicas must confirm a message."""
 _BLOCK = 1.0
 """The maximum seconds of one blocking read, well below the timeout."""
 _PUBLISHING = 32
@@ -90,37 +88,27 @@ class RedisBroker:
     largest = 1024**2
 
     def __init__(self, address: str, *, replicas: int | None = None) -> None:
-        pool = ConnectionPool.from_url(
-            _checked(address),
-            protocol=2,
-            socket_timeout=_TIMEOUT,
-            socket_connect_timeout=_TIMEOUT,
-            # A repeated command could add a message twice: the caller decides whether to repeat it.
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._redis: Redis = Redis(connection_pool=pool)
-        for command in "XREADGROUP", "XAUTOCLAIM", "XCLAIM":
-            self._redis.set_response_callback(command, _unchanged)
+        self._redis = RedisConnections(_checked(address))
         self._replicas = replicas
         self._publishing = asyncio.Semaphore(_PUBLISHING)
 
     async def open(self) -> None:
         with _reaching():
-            await _ask(self._redis, "PING")
+            await self._redis.ask("PING")
 
     async def close(self) -> None:
-        await self._redis.aclose(close_connection_pool=True)
+        await self._redis.close()
 
     async def check(self, streams: Sequence[str]) -> list[str]:
         with _reaching():
-            info = await self._redis.info()
+            info = await self._redis.ask("INFO")
             try:
-                config = await self._redis.config_get("appendfsync")
-            except ResponseError:
-                config = {}  # managed services refuse CONFIG
-        warnings = warnings_of(info, config.get("appendfsync"), self._replicas)
+                _, fsync = await self._redis.ask("CONFIG", "GET", "appendfsync")
+            except (ResponseError, ValueError):
+                fsync = None  # managed services refuse CONFIG
+        warnings = warnings_of(info_of(info), fsync, self._replicas)
         with _reaching():
-            await create_groups(self._redis, streams)
+            await _create_groups(self._redis, streams)
         return warnings
 
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
@@ -133,12 +121,12 @@ class RedisBroker:
     async def _add(self, stream: str, bodies: Sequence[bytes]) -> None:
         command = ("XADD", stream, "*", "m", *bodies) if len(bodies) == 1 else ("EVAL", _ADD, 1, stream, *bodies)
         if self._replicas is None:
-            await _ask(self._redis, *command)
+            await self._redis.ask(*command)
             return
-        async with self._redis.pipeline(transaction=False) as pipeline:
-            pipeline.execute_command(*command)
-            pipeline.execute_command("WAIT", self._replicas, int(_TIMEOUT * 500))
-            *_, reached = await pipeline.execute()
+        added, reached = await self._redis.ask_all([command, ("WAIT", self._replicas, _REPLICATED)])
+        for answer in added, reached:
+            if isinstance(answer, ResponseError):
+                raise answer
         if reached < self._replicas:
             raise StreamUnavailable(f"Redis: {reached} of {self._replicas} replicas have the message")
 
@@ -147,7 +135,7 @@ class RedisBroker:
         with _reaching():
             for start in range(0, len(streams), _STREAMS):
                 part = streams[start : start + _STREAMS]
-                answer = await _ask(self._redis, "EVAL", _DEPTHS, len(part), *part)
+                answer = await self._redis.ask("EVAL", _DEPTHS, len(part), *part)
                 for stream, (exists, messages, first) in zip(part, answer, strict=True):
                     if exists:
                         found[stream] = Depth(messages, _time_of(first) if first else None)
@@ -159,12 +147,12 @@ class RedisBroker:
             for start in range(0, len(streams), _STREAMS):
                 part = streams[start : start + _STREAMS]
                 silent = int(lease * 1000 * _FORGOTTEN)
-                await _ask(self._redis, "EVAL", _FORGET, len(part), *part, silent)
+                await self._redis.ask("EVAL", _FORGET, len(part), *part, silent)
         return RedisConsumer(self._redis, name, lease)
 
 
 class RedisConsumer:
-    def __init__(self, redis: Redis, name: str, lease: float) -> None:
+    def __init__(self, redis: RedisConnections, name: str, lease: float) -> None:
         self._redis = redis
         self._name = name
         self._lease = lease
@@ -192,7 +180,7 @@ class RedisConsumer:
         with _reaching():
             for stream, ids in _by_stream(deliveries):
                 try:
-                    await _ask(self._redis, "XCLAIM", stream, _GROUP, self._name, 0, *ids, "JUSTID")
+                    await self._redis.ask("XCLAIM", stream, _GROUP, self._name, 0, *ids, "JUSTID")
                 except ResponseError as error:
                     if not _lacks_group(error):  # Redis has lost its data: no other consumer can get the messages
                         raise
@@ -200,7 +188,7 @@ class RedisConsumer:
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         with _reaching():
             for stream, ids in _by_stream(deliveries):
-                await _ask(self._redis, "EVAL", _DONE, 1, stream, *ids)
+                await self._redis.ask("EVAL", _DONE, 1, stream, *ids)
 
     async def close(self) -> None:
         await self._reading.cancel()
@@ -209,7 +197,7 @@ class RedisConsumer:
                 after: bytes | str | None = "-"
                 while after is not None:
                     release = (self._name, self._lease_ms + 1, after)
-                    last = await _ask(self._redis, "EVAL", _RELEASE, 1, stream, *release)
+                    last = await self._redis.ask("EVAL", _RELEASE, 1, stream, *release)
                     after = b"(" + last if last is not None else None
 
     def _from_kept(self, takes: Sequence[tuple[str, int]]) -> list[Delivery]:
@@ -246,19 +234,20 @@ class RedisConsumer:
         due = [(stream, count) for stream, count in takes if self._sweeps.get(stream, (0.0,))[0] <= now]
         if not due:
             return []
-        async with self._redis.pipeline(transaction=False) as pipeline:
-            for stream, count in due:
-                _, start = self._sweeps.get(stream, (now, b"0-0"))
-                pipeline.execute_command(
-                    "XAUTOCLAIM", stream, _GROUP, self._name, self._lease_ms, start, "COUNT", count
-                )
-            answers = await pipeline.execute(raise_on_error=False)
+        claim = (_GROUP, self._name, self._lease_ms)
+        starts = [self._sweeps.get(stream, (now, b"0-0"))[1] for stream, _ in due]
+        answers = await self._redis.ask_all(
+            [
+                ("XAUTOCLAIM", stream, *claim, start, "COUNT", count)
+                for (stream, count), start in zip(due, starts, strict=True)
+            ]
+        )
         found = []
         for (stream, _), answer in zip(due, answers, strict=True):
-            if isinstance(answer, ResponseError) and _lacks_group(answer):
+            if isinstance(answer, ResponseError):
+                if not _lacks_group(answer):
+                    raise answer
                 self._sweeps[stream] = now + self._lease / _SWEEPS, b"0-0"
-            elif isinstance(answer, Exception):
-                raise answer
             else:
                 # An answer covers a part of the pending entries, and says where the next part starts.
                 start, entries = answer[0], answer[1]
@@ -274,34 +263,30 @@ class RedisConsumer:
         block = ("BLOCK", max(1, int(min(wait, _BLOCK) * 1000))) if wait > 0 else ()
         read = ("XREADGROUP", "GROUP", _GROUP, self._name, "COUNT")
         try:
-            answer = await _ask(self._redis, *read, least, *block, "STREAMS", *streams, *[">"] * len(streams))
+            answer = await self._redis.ask(*read, least, *block, "STREAMS", *streams, *[">"] * len(streams))
         except ResponseError as error:
             if not _lacks_group(error):
                 raise
             # Redis has lost its data, or a stream is new to this consumer.
-            await create_groups(self._redis, streams)
+            await _create_groups(self._redis, streams)
             return []
         found = _deliveries(answer)
         more = {key.decode(): len(entries) for key, entries in answer or () if len(entries) == least}
         more = {stream: wanted[stream] - count for stream, count in more.items() if wanted[stream] > count}
         if more:
             with suppress(RedisError, OSError):  # what was found is in hand
-                async with self._redis.pipeline(transaction=False) as pipeline:
-                    for stream, count in more.items():
-                        pipeline.execute_command(*read, count, "STREAMS", stream, ">")
-                    for answer in await pipeline.execute():
-                        found += _deliveries(answer)
+                reads = [(*read, count, "STREAMS", stream, ">") for stream, count in more.items()]
+                for answer in await self._redis.ask_all(reads):
+                    found += [] if isinstance(answer, ResponseError) else _deliveries(answer)
         return found
 
 
-async def create_groups(redis: Redis, streams: Sequence[str]) -> None:
+async def _create_groups(redis: RedisConnections, streams: Sequence[str]) -> None:
     """See to it that these streams exist, each with its group, which starts at the first message."""
-    async with redis.pipeline(transaction=False) as pipeline:
-        for stream in streams:
-            pipeline.execute_command("XGROUP", "CREATE", stream, _GROUP, "0", "MKSTREAM")
-        for answer in await pipeline.execute(raise_on_error=False):
-            if isinstance(answer, Exception) and not str(answer).startswith("BUSYGROUP"):
-                raise answer
+    creations = [("XGROUP", "CREATE", stream, _GROUP, "0", "MKSTREAM") for stream in streams]
+    for answer in await redis.ask_all(creations) if creations else ():
+        if isinstance(answer, ResponseError) and not str(answer).startswith("BUSYGROUP"):
+            raise answer
 
 
 @contextmanager
@@ -355,12 +340,3 @@ def _lacks_group(error: ResponseError) -> bool:
 
 def _time_of(entry_id: bytes) -> datetime:
     return _EPOCH + timedelta(milliseconds=int(entry_id.partition(b"-")[0]))
-
-
-async def _ask(redis: Redis, *command: Any) -> Any:
-    return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
-
-
-def _unchanged(response: Any, **kwargs: Any) -> Any:
-    """redis-py would turn every entry into a dictionary."""
-    return response

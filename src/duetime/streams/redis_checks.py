@@ -1,14 +1,19 @@
 """What the configuration of a Redis means for messages: refused if it would lose them, otherwise said in words."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from duetime.errors import InvalidInput
 
 _OLDEST = (6, 2)
 
 
-def warnings_of(info: Mapping[str, Any], fsync: str | bytes | None, replicas: int | None) -> list[str]:
+def info_of(answer: bytes) -> dict[str, str]:
+    """What Redis answers to INFO, by name."""
+    lines = (line.partition(":") for line in answer.decode(errors="replace").splitlines() if not line.startswith("#"))
+    return {name: value for name, colon, value in lines if colon}
+
+
+def warnings_of(info: Mapping[str, str], fsync: str | bytes | None, replicas: int | None) -> list[str]:
     """What the operator must know. `info` is Redis's INFO; `fsync` is None when Redis does not tell."""
     version = str(info.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < _OLDEST:
@@ -26,8 +31,8 @@ def warnings_of(info: Mapping[str, Any], fsync: str | bytes | None, replicas: in
     return [*_durability(info, fsync), *_replication(info, replicas), *_memory(info)]
 
 
-def _durability(info: Mapping[str, Any], fsync: str | bytes | None) -> list[str]:
-    if not info.get("aof_enabled"):
+def _durability(info: Mapping[str, str], fsync: str | bytes | None) -> list[str]:
+    if info.get("aof_enabled") != "1":
         return [
             "This Redis has no append-only file: when it stops, messages since its last snapshot are lost. "
             "Set appendonly to yes to keep them."
@@ -48,7 +53,7 @@ def _durability(info: Mapping[str, Any], fsync: str | bytes | None) -> list[str]
     return ["This Redis has an append-only file, but does not say how often it is flushed to disk."]
 
 
-def _replication(info: Mapping[str, Any], replicas: int | None) -> list[str]:
+def _replication(info: Mapping[str, str], replicas: int | None) -> list[str]:
     connected = int(info.get("connected_slaves", 0))
     if replicas is None:
         return (
@@ -64,8 +69,8 @@ def _replication(info: Mapping[str, Any], replicas: int | None) -> list[str]:
     ]
 
 
-def _memory(info: Mapping[str, Any]) -> list[str]:
-    if info.get("maxmemory"):
+def _memory(info: Mapping[str, str]) -> list[str]:
+    if int(info.get("maxmemory", 0)) > 0:
         return []
     return [
         "This Redis has no maxmemory: set it, and max_depth for the queue, so that a backlog ends in a clear error."

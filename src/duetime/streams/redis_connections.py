@@ -1,0 +1,75 @@
+"""Connections to Redis, without redis-py's client above them: its pool, callbacks and instrumentation cost a single
+command three times what the connection itself does (docs/decisions/0024-broker-clients.md).
+
+Nothing is repeated here: a repeated command could add a message twice, so the caller decides.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
+
+_TIMEOUT = 5.0
+"""Seconds to connect, or to wait for an answer."""
+
+
+class RedisConnections:
+    """Opened on demand, and used by one task at a time. Raises `RedisError` and `OSError`."""
+
+    def __init__(self, url: str) -> None:
+        self._maker = ConnectionPool.from_url(
+            url,
+            protocol=2,
+            socket_timeout=_TIMEOUT,
+            socket_connect_timeout=_TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._idle: list[AbstractConnection] = []
+        self._closed = False
+
+    async def ask(self, *command: Any) -> Any:
+        """The answer to a command. Raises `ResponseError` when Redis refuses it."""
+        [answer] = await self.ask_all([command])
+        if isinstance(answer, ResponseError):
+            raise answer
+        return answer
+
+    async def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The answers to these commands, which are sent together; `ResponseError` for those that Redis refuses."""
+        connection = self._idle.pop() if self._idle else self._made()
+        answers: list[Any] = []
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            while len(answers) < len(commands):
+                try:
+                    answers.append(await connection.read_response())
+                except ResponseError as error:
+                    answers.append(error)
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            if isinstance(error, Exception):
+                # The others were probably lost with it: each of them would fail once more.
+                await self._drop_idle()
+            raise
+        if self._closed:
+            await connection.disconnect(nowait=True)
+        else:
+            self._idle.append(connection)
+        return answers
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._drop_idle()
+
+    def _made(self) -> AbstractConnection:
+        made: AbstractConnection = self._maker.make_connection()  # type: ignore[no-untyped-call]
+        return made
+
+    async def _drop_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.disconnect(nowait=True)
