@@ -210,6 +210,14 @@ def never_ran(job_id: str) -> Conflict:
     return Conflict(f"{job_id} ended without a run: there is no result to wait for", field="job")
 
 
+def in_stream(shown: str) -> InStream:
+    """The error for a job or run that cannot be read or changed, because it may be in a stream."""
+    return InStream(
+        f"{shown} is not in the store, and may be in a stream, where it can be neither read nor changed",
+        remedy="try again when a worker has fetched it; to cancel waiting runs, use a store queue",
+    )
+
+
 def reason_of(error: BaseException) -> str:
     """The reason as text for the operator's log. An exception without text, like most timeouts, is described by its
     class."""

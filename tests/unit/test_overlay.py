@@ -5,10 +5,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from duetime.engine import fire_quota, quota_store
+from duetime.engine import fire_quota, quota_store, stream_store
 from duetime.store.address import store_in_memory
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol.store import ROLES, Firing, Store
+from duetime.store.protocol.store import ROLES, Firing, Intake, Store
+from duetime.store.protocol.streams import Streams
 from duetime.store.sqlite import SqliteStore
 from duetime.store.wrappers import observed, sealed
 from duetime.store.wrappers.overlay import methods, overlay
@@ -36,8 +37,12 @@ class Over:
 
 def wrappers() -> list[tuple[type, type]]:
     """Every wrapper, and the protocol of the role that it wraps."""
-    found: list[tuple[type, type]] = [(fire_quota.FireQuota, Firing)]
-    for module in (sealed, observed, quota_store):
+    found: list[tuple[type, type]] = [
+        (fire_quota.FireQuota, Firing),
+        (stream_store.StreamIntake, Intake),
+        (stream_store.StreamChanges, Streams),
+    ]
+    for module in (sealed, observed, quota_store, stream_store):
         for _, kind in inspect.getmembers(module, inspect.isclass):
             bases = getattr(kind, "__orig_bases__", ())
             if kind.__module__ == module.__name__ and not kind.__name__.startswith("_") and bases:
@@ -51,7 +56,7 @@ def signature(owner: type, name: str) -> list[tuple[str, Any]]:
 
 
 def test_there_are_wrappers_to_check() -> None:
-    assert len(wrappers()) == 27
+    assert len(wrappers()) == 34
 
 
 @pytest.mark.parametrize(("wrapper", "role"), wrappers(), ids=lambda kind: kind.__name__)

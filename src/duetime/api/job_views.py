@@ -44,6 +44,8 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
         status = JobStatus.ENDED
     if job.depends_on is not None and answer.next_run is None:
         status = JobStatus.BLOCKED if answer.note is None else JobStatus.CANCELLED
+    if answer.via == "stream":
+        status = JobStatus.IN_STREAM
     created = answer.created or (answer.replayed and job.key is None)
     notes = warnings if answer.note is None else (*warnings, answer.note)
     return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, answer.via, notes)
@@ -84,6 +86,7 @@ def job_view(job: Job, status: JobStatus) -> JobView:
         job,
         **(shown_options(job) | _common(job)),
         status=status,
+        certain=True,
         args={} if shut or is_target(job.task) else json.decode(job.args),
         target=decode_target(job.args) if is_target(job.task) and not shut else None,
     )

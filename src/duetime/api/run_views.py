@@ -22,6 +22,7 @@ def run_view(run: Run) -> RunView:
         RunView,
         run,
         **_common(run),
+        certain=True,
         args=run.arguments if run.args_problem is None else {},
         result=run.value,
         logs=_lines(run.logs),

@@ -19,6 +19,8 @@ from duetime.api.usage_limits import Limits
 from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
+from duetime.engine.stream_store import with_streams
+from duetime.engine.streaming import Streaming
 from duetime.engine.submit_batcher import SubmitBatcher
 from duetime.engine.worker_gateway import WorkerGateway
 from duetime.errors import StoreError
@@ -40,7 +42,8 @@ class Service:
     def __init__(
         self, store: Store, settings: Settings, *, meters: Meters | None = None, tracer: Tracer | None = None
     ) -> None:
-        self.store = with_quotas(store, Quota())
+        self.streaming = Streaming()
+        self.store = with_streams(with_quotas(store, Quota()), self.streaming)
         self.settings = settings
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
@@ -55,7 +58,7 @@ class Service:
         self.cursors = Cursors(store)
         self.trail = AuditTrail(store)
         self.tasks = Tasks(store, settings)
-        self.intake = SubmitBatcher(self.store)
+        self.intake = SubmitBatcher(self.store, self.streaming.carrying)
         self.sealer = sealer_of(store, settings)
         self.vault = Vault(store, self.sealer)
         self.targets = TargetRules(settings)
@@ -72,13 +75,15 @@ class Service:
     async def close(self) -> None:
         """Write what is pending, and close everything but the store."""
         await self.events.close()
+        await self.streaming.close()
         self.computing.close()
         with contextlib.suppress(StoreError):  # already logged by the loops that need the store
             await self.tick()
 
     async def tick(self) -> float:
         """Write what is collected for a second: submissions in the audit trail, the last use of keys and sessions.
-        Return unused tokens of rate limits."""
+        Return unused tokens of rate limits. Read the kinds of queues, so that no submission waits for it."""
+        await self.streaming.kinds.renew(self.store.streams)
         await self.trail.flush()
         await self.limits.give_back()
         used = self.gate.used()

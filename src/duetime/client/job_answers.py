@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.errors import in_stream
 from duetime.ids import parse
 from duetime.model import json
 from duetime.model.attempt import Attempt, AttemptState, Run
@@ -32,6 +33,9 @@ def submitted_of(receipt: Receipt) -> Submitted:
 
 
 def job_of(tenant_id: int, view: JobView) -> Job:
+    """Raises `InStream` for a job that is known by its id only."""
+    if view.task is None or view.queue is None or view.priority is None:
+        raise in_stream(view.job_id)
     options = read_shown(msgspec.structs.asdict(view))
     return struct_like(
         Job,
@@ -71,6 +75,9 @@ def _state(status: JobStatus) -> JobState:
 
 
 def run_of(tenant_id: int, view: RunView) -> Run:
+    """Raises `InStream` for a run that is known by its id only."""
+    if view.task is None or view.queue is None or view.priority is None:
+        raise in_stream(view.run_id)
     return struct_like(
         Run,
         view,

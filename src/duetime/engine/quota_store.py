@@ -13,6 +13,7 @@ from uuid import UUID
 from duetime.engine.quota import Quota
 from duetime.errors import QuotaExceeded
 from duetime.model.attempt import Run
+from duetime.model.carried import CarriedRun, Landed
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import NewJob, Submitted
@@ -21,6 +22,7 @@ from duetime.model.tenant import Tenant, TenantChange
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.service import Replay, Tenants
 from duetime.store.protocol.store import Control, Intake, Store
+from duetime.store.protocol.streams import Streams
 from duetime.store.rules.caller_keys import IDEMPOTENCY, keys_of
 from duetime.store.wrappers.overlay import overlay
 
@@ -37,6 +39,7 @@ def with_quotas(store: S, quota: Quota) -> S:
     made.graphs = overlay(store.graphs, QuotaGraphs(store.graphs, room))
     made.control = overlay(store.control, QuotaControl(store.control, room))
     made.replay = overlay(store.replay, QuotaReplay(store.replay, room))
+    made.streams = overlay(store.streams, QuotaStreams(store.streams, room))
     return made
 
 
@@ -167,6 +170,22 @@ class QuotaReplay(_Limited[Replay]):
         # The new run replaces the dead letter, so only the key needs room.
         async with self._room.for_runs(tenant_id, 0, request):
             return await self._inner.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, request)
+
+
+class QuotaStreams(_Limited[Streams]):
+    """A run that lands occupies a row like any other. One in a stream occupies none."""
+
+    async def land(
+        self,
+        runs: Sequence[CarriedRun],
+        how: Landed,
+        worker_id: UUID | None = None,
+        claim_no: int | None = None,
+        started: Sequence[int] | None = None,
+    ) -> frozenset[UUID]:
+        needs = {"stored_jobs": len(runs), "stored_bytes": sum(len(run.args) for run in runs)}
+        async with self._room.taking(runs[0].lane.tenant_id, needs):  # a caller's runs are its tenant's
+            return await self._inner.land(runs, how, worker_id, claim_no, started)
 
 
 def _needs(jobs: Sequence[NewJob]) -> dict[str, int]:

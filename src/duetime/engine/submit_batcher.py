@@ -6,11 +6,13 @@ because of one of its jobs, the jobs are stored one by one, so that each caller 
 
 The queue is bounded, for each tenant and in all. When it is full, or when the store has not answered a tenant for too
 long, callers of that tenant are refused at once (`Overloaded`). One tenant's queue does not count against another.
+
+Jobs that go to a stream have a queue of their own: a broker that does not answer delays no job that goes to the store.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from duetime.clock import monotonic
@@ -18,6 +20,7 @@ from duetime.engine.key_wait import KeyWait
 from duetime.errors import Conflict, InvalidInput, KeyInFlight, NotFound, Overloaded, QuotaExceeded, StoreRejected
 from duetime.model.job import NewJob, Submitted
 from duetime.store.protocol.store import Store
+from duetime.streams.publisher import RETRIED
 
 ABOUT_ONE_JOB = (InvalidInput, NotFound, Conflict, StoreRejected, QuotaExceeded)
 """Errors about one of the jobs in a batch: the others can be stored without it. Where a batch exceeds a quota, some of
@@ -28,9 +31,15 @@ MOST_OF_ONE = MOST_WAITING // 2
 """How many jobs of one tenant may wait."""
 LONGEST_WAIT = 2.0
 """Seconds: a transaction that takes longer means that the database has fallen behind."""
+LONGEST_PUBLISH = RETRIED + 1.0
+"""The same for a publish, which is retried."""
 ANSWER_TIMEOUT = 10.0
 """Seconds after which callers get an error. The transaction goes on: a caller that asks again finds its job by the
 idempotency key."""
+
+
+_Way = tuple[int, str | None]
+"""A tenant, and its queue if the jobs go to the stream of one."""
 
 
 class _Waiting(NamedTuple):
@@ -38,14 +47,22 @@ class _Waiting(NamedTuple):
     answer: asyncio.Future[Submitted]
 
 
+def _no_stream(tenant_id: int, job: NewJob) -> str | None:
+    """The default for `stream_of`."""
+
+
 class SubmitBatcher:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, stream_of: Callable[[int, NewJob], str | None] = _no_stream) -> None:
+        """`stream_of` says which stream queue of a tenant a job goes to, if any."""
         self._store = store
-        self._queues: dict[int, deque[_Waiting]] = {}
-        """The waiting jobs of each tenant that has a transaction in progress."""
+        self._stream_of = stream_of
+        self._queues: dict[_Way, deque[_Waiting]] = {}
+        """The waiting jobs of each tenant, by the way that they go, if a transaction or publish is in progress."""
         self._waiting = 0
-        self._since: dict[int, float] = {}
-        """When the transaction in progress of each tenant began."""
+        self._of_tenants: Counter[int] = Counter()
+        """How many jobs of each tenant wait."""
+        self._since: dict[_Way, float] = {}
+        """When the transaction or publish in progress began."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
@@ -53,24 +70,27 @@ class SubmitBatcher:
         waits for its turn; the others of its batch do not."""
         wait = KeyWait()
         while True:
-            self._check(tenant_id)
+            way = tenant_id, self._stream_of(tenant_id, job)
+            self._check(way)
             answer: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
-            queue = self._queues.get(tenant_id)
+            queue = self._queues.get(way)
             if queue is None:
-                queue = self._queues[tenant_id] = deque()
-                task = asyncio.create_task(self._store_queue(tenant_id, queue))
+                queue = self._queues[way] = deque()
+                task = asyncio.create_task(self._store_queue(way, queue))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             queue.append(_Waiting(job, answer))
             self._waiting += 1
+            self._of_tenants[tenant_id] += 1
             try:
                 return await answer
             except KeyInFlight as error:
                 await wait.turn(error)
 
     async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Store all of these jobs or none, in one transaction."""
-        self._check(tenant_id)
+        """Store all of these jobs or none, in one transaction. What goes to streams is published after it."""
+        for way in {(tenant_id, self._stream_of(tenant_id, job)) for job in jobs}:
+            self._check(way)
         wait = KeyWait()
         while True:
             try:
@@ -82,18 +102,23 @@ class SubmitBatcher:
             except TimeoutError:
                 raise _no_answer() from None
 
-    def _check(self, tenant_id: int) -> None:
-        """Refuse more jobs while the store is behind."""
-        too_many = self._waiting >= MOST_WAITING or len(self._queues.get(tenant_id, ())) >= MOST_OF_ONE
-        if too_many or monotonic() - self._since.get(tenant_id, float("inf")) > LONGEST_WAIT:
-            raise Overloaded("the database has fallen behind", remedy="ask again in a moment")
+    def _check(self, way: _Way) -> None:
+        """Refuse more jobs while the store, or the broker, is behind."""
+        tenant_id, stream = way
+        too_many = self._waiting >= MOST_WAITING or self._of_tenants[tenant_id] >= MOST_OF_ONE
+        longest = LONGEST_WAIT if stream is None else LONGEST_PUBLISH
+        if too_many or monotonic() - self._since.get(way, float("inf")) > longest:
+            behind = "database" if stream is None else "broker of the queue"
+            raise Overloaded(f"the {behind} has fallen behind", remedy="ask again in a moment")
 
-    async def _store_queue(self, tenant_id: int, queue: deque[_Waiting]) -> None:
+    async def _store_queue(self, way: _Way, queue: deque[_Waiting]) -> None:
+        tenant_id, _ = way
         await asyncio.sleep(0)  # jobs that arrive in the same turn of the event loop join the first batch
         while queue:
             batch = [queue.popleft() for _ in range(min(len(queue), MOST_TOGETHER))]
             self._waiting -= len(batch)
-            self._since[tenant_id] = monotonic()
+            self._of_tenants[tenant_id] -= len(batch)
+            self._since[way] = monotonic()
             parts = [batch]
             while parts:
                 part = parts.pop()
@@ -109,12 +134,14 @@ class SubmitBatcher:
                     for waiting, answer in zip(part, answers, strict=True):
                         if not waiting.answer.done():
                             waiting.answer.set_result(answer)
-            del self._since[tenant_id]
-        del self._queues[tenant_id]
+            del self._since[way]
+        del self._queues[way]
+        if not self._of_tenants[tenant_id]:
+            del self._of_tenants[tenant_id]
 
 
 def _no_answer() -> Overloaded:
-    return Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key")
+    return Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key or nonce")
 
 
 def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:

@@ -38,6 +38,8 @@ class JobStatus(Enum):
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
     ENDED = "ENDED"
+    IN_STREAM = "IN_STREAM"
+    """No row has it: its run may be a message in the stream of its queue."""
 
 
 def status_of_run(state: RunState) -> JobStatus:

@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 from duetime.clock import monotonic
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
+from duetime.engine.stream_store import with_streams
+from duetime.engine.streaming import Streaming
 from duetime.errors import InvalidInput, StoreLocked
 from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
@@ -52,6 +54,7 @@ class Stores:
         return before
 
     def _forget(self) -> None:
+        self._streamings: WeakKeyDictionary[asyncio.AbstractEventLoop, Streaming] = WeakKeyDictionary()
         self._quotas: WeakKeyDictionary[asyncio.AbstractEventLoop, Quota] = WeakKeyDictionary()
         self._here: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Store, StoreJobs]] = WeakKeyDictionary()
         self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
@@ -161,6 +164,9 @@ class Stores:
     async def close(self) -> None:
         """Close what this event loop has opened. Connections of other loops, and lent stores, stay open."""
         loop = asyncio.get_running_loop()
+        streaming = self._streamings.get(loop)
+        if streaming is not None:
+            await streaming.close()
         own = self._own.pop(loop, None)
         if own is not None:
             await own.close()
@@ -170,12 +176,14 @@ class Stores:
         await self._file.close()
 
     def _jobs_in(self, store: Store) -> StoreJobs:
-        """The tenant's quotas apply to an app's submissions, as they do on a server."""
+        """The tenant's quotas apply to an app's submissions, and its stream queues take them, as on a server."""
         loop, settings = asyncio.get_running_loop(), self._settings()
         known = self._here.get(loop)
         if known is None or known[0] is not store or known[1].settings is not settings:
             quota = self._quotas.setdefault(loop, Quota())
-            known = self._here[loop] = store, StoreJobs(with_quotas(store, quota), settings)
+            streaming = self._streamings.setdefault(loop, Streaming())
+            asked = with_streams(with_quotas(store, quota), streaming)
+            known = self._here[loop] = store, StoreJobs(asked, settings)
         return known[1]
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:

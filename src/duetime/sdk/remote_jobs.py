@@ -74,7 +74,7 @@ class RemoteJobs:
     async def edit(self, job_id: UUID, changes: Mapping[str, Any], call: Call[Any] | None, version: int | None) -> Job:
         fields = dict(changes)
         if call is not None:
-            check_call(call, (await self._client.get_job(show("job", job_id))).task)
+            check_call(call, (await self.job(job_id)).task)
             fields["args"] = msgspec.Raw(call.encoded())
         return await self._holding(await self._client.change_job(show("job", job_id), version=version, **fields))
 
@@ -83,7 +83,7 @@ class RemoteJobs:
         if status.last_run is None:
             if status.status in _OVER:
                 raise never_ran(show("job", job_id))
-            return Look(None, "not due yet")
+            return Look(None, "IN_STREAM" if status.status is JobStatus.IN_STREAM else "not due yet")
         state = RunState[status.last_run.status]
         return Look(await self.run(parse("run", status.last_run.run_id)) if state.is_end else None, state.name)
 

@@ -13,12 +13,13 @@ from duetime import ids
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.graph_requests import Wish, make_graph
 from duetime.engine.intake import Intake
-from duetime.errors import InvalidInput, never_ran
+from duetime.errors import InStream, InvalidInput, never_ran
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
 from duetime.model.graph import Graph
 from duetime.model.idempotency import keyed_request
 from duetime.model.job import DEFAULT_TENANT, Job, JobState, Submitted
+from duetime.model.lists import JobStatus
 from duetime.model.schedule import Once
 from duetime.model.tracing import traced
 from duetime.sdk.jobs import Look
@@ -83,7 +84,10 @@ class StoreJobs:
     async def look(self, job_id: UUID) -> Look:
         runs = await self.runs(job_id, 1)
         if not runs:
-            over = (await self.job(job_id)).state in (JobState.CANCELLED, JobState.ENDED)
+            try:
+                over = (await self.job(job_id)).state in (JobState.CANCELLED, JobState.ENDED)
+            except InStream:
+                return Look(None, JobStatus.IN_STREAM.value)
             # Its run may have been created since the first read.
             runs = await self.runs(job_id, 1) if over else []
             if over and not runs:

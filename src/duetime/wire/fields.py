@@ -1,10 +1,11 @@
 """Bodies and queries that many endpoints share."""
 
+from datetime import datetime
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from duetime.spec.fields import Request
+from duetime.spec.fields import PriorityName, Request
 
 PageSize = Annotated[int, Meta(ge=1, le=200, description="Maximum number of items.")]
 Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the previous page.")]
@@ -17,3 +18,16 @@ class Nothing(Request, frozen=True):
 class PageQuery(Request, frozen=True):
     page_size: PageSize = 50
     cursor: Cursor | None = None
+
+
+class InStreamView(Struct, frozen=True):
+    """Messages in a stream that are not done: runs that wait or run there, and announcements of stored runs."""
+
+    queue: str
+    priority: PriorityName
+    depth: int
+    """Sampled about once a second."""
+    oldest: datetime | None
+    """When the oldest was published; null if the broker cannot tell."""
+    shared: bool
+    """Whether `depth` includes the runs of other tenants, because the broker has one stream for all."""

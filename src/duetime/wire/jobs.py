@@ -11,7 +11,7 @@ from duetime.spec.bodies import ExcludeBody
 from duetime.spec.derived import OF_EDITS, OPTIONS, answer_struct, patch_struct, request_struct
 from duetime.spec.fields import Args, Moment, Name, PriorityName, Request, Text
 from duetime.spec.shown import SHOWN
-from duetime.wire.fields import PageQuery
+from duetime.wire.fields import InStreamView, PageQuery
 
 
 class JobWhat(Request, frozen=True):
@@ -91,15 +91,10 @@ class ScheduleView(Struct, frozen=True):
     exclude: ExcludeBody | None = None
 
 
-class JobSummary(Struct, frozen=True, kw_only=True):
-    """A job in a list: everything but its payload."""
-
+class _Job(Struct, frozen=True, kw_only=True):
     job_id: str
     name: str | None
     owner: str | None
-    task: str
-    queue: str
-    priority: PriorityName
     status: JobStatus
     recurring: bool
     schedule: ScheduleView
@@ -113,7 +108,20 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """Why it was set aside, if it could not be processed."""
 
 
-class _Shown(JobSummary, frozen=True, kw_only=True):
+class JobSummary(_Job, frozen=True, kw_only=True):
+    """A job in a list: everything but its payload."""
+
+    task: str
+    queue: str
+    priority: PriorityName
+
+
+class _Shown(_Job, frozen=True, kw_only=True):
+    certain: bool
+    """False for a job whose run may be in a stream (`IN_STREAM`): only its ids and its time are known."""
+    task: str | None
+    queue: str | None
+    priority: PriorityName | None
     args: dict[str, Any]
     args_problem: str | None
     """Why `args` and `target` cannot be shown: they are encrypted with a key that the server does not have."""
@@ -152,6 +160,8 @@ class JobPage(Struct, frozen=True):
     items: tuple[JobSummary, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
+    in_streams: tuple[InStreamView, ...] = ()
+    """What is in the streams of the tenant's queues: the jobs of those runs are not in the list."""
 
 
 class JobQuery(PageQuery, frozen=True):

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from duetime.model.lists import JobStatus
 from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
-from duetime.wire.fields import PageQuery
+from duetime.wire.fields import InStreamView, PageQuery
 
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
@@ -18,15 +18,9 @@ LONGEST_DELAY = 86_400
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-hjkmnp-tv-z]{26}\Z")]
 
 
-class RunSummary(Struct, frozen=True, kw_only=True):
-    """A run in a list."""
-
+class _Run(Struct, frozen=True, kw_only=True):
     run_id: str
     job_id: str
-    task: str
-    queue: str
-    priority: PriorityName
-    status: RunStateName
     attempt: int
     """The number of attempts, without lost ones."""
     lost: int
@@ -49,6 +43,15 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """The run that this one repeats."""
 
 
+class RunSummary(_Run, frozen=True, kw_only=True):
+    """A run in a list."""
+
+    task: str
+    queue: str
+    priority: PriorityName
+    status: RunStateName
+
+
 class AttemptView(Struct, frozen=True, kw_only=True):
     attempt: int
     status: AttemptStateName
@@ -62,9 +65,15 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     logs: tuple[dict[str, Any], ...]
 
 
-class RunView(RunSummary, frozen=True, kw_only=True):
+class RunView(_Run, frozen=True, kw_only=True):
     """A run with all its details."""
 
+    status: RunStateName | Literal["IN_STREAM"]
+    certain: bool
+    """False for a run that may be in a stream (`IN_STREAM`): only its ids and its due time are known."""
+    task: str | None
+    queue: str | None
+    priority: PriorityName | None
     args: dict[str, Any]
     args_problem: str | None
     """Why `args` cannot be shown: they are encrypted with a key that the server does not have."""
@@ -80,6 +89,8 @@ class RunPage(Struct, frozen=True):
     items: tuple[RunSummary, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
+    in_streams: tuple[InStreamView, ...] = ()
+    """What is in the streams of the tenant's queues: those runs are not in the list."""
 
 
 class RunsOfJobQuery(PageQuery, frozen=True):
@@ -103,6 +114,8 @@ class JobStatusAnswer(Struct, frozen=True, kw_only=True):
     retry_count: int
     attempts: int
     failure_reason: str | None
+    certain: bool = True
+    """False for a job whose run may be in a stream (`IN_STREAM`)."""
     waiting_for: Literal["no_worker"] | None = None
     """Why a due run has not started, if known: no live worker provides the task."""
 

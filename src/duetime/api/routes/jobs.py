@@ -10,9 +10,10 @@ from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.problems import INVALID_INPUT, Problem
+from duetime.api.stream_views import in_streams, job_in_stream
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.coming_jobs import list_coming_jobs
-from duetime.errors import InvalidInput
+from duetime.errors import InStream, InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.forecast import FARTHEST
@@ -103,7 +104,8 @@ async def list_jobs(call: Call) -> JobPage:
         span = await _span(call)
         compute = partial(call.service.computing.run, call.tenant_id)
         page = await list_coming_jobs(store, compute, call.tenant_id, wanted, *span, before, query.page_size)
-    return JobPage(tuple(job_summary(job) for job in page.items), await call.next_cursor(page.next))
+    items = tuple(job_summary(job) for job in page.items)
+    return JobPage(items, await call.next_cursor(page.next), await in_streams(call, query.queue))
 
 
 async def _span(call: Call) -> tuple[datetime, datetime]:
@@ -127,12 +129,15 @@ async def _span(call: Call) -> tuple[datetime, datetime]:
 async def get_job(call: Call) -> Reply:
     """Read a job."""
     store, job_id = call.service.store, call.identity("job")
-    report = await store.lists.job_status(call.tenant_id, job_id)
-    job = await store.reads.job(call.tenant_id, job_id)
+    try:
+        report = await store.lists.job_status(call.tenant_id, job_id)
+        job = await store.reads.job(call.tenant_id, job_id)
+    except InStream:
+        return Reply(job_in_stream(call.tenant_id, job_id))
     return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
 
 
-@routes.delete("/v1/jobs/{job_id}", Action.CONTROL, answer=Deleted)
+@routes.delete("/v1/jobs/{job_id}", Action.CONTROL, answer=Deleted, problems=(409,))
 async def delete_job(call: Call) -> Deleted:
     """Delete a job. Its history is kept until its retention ends."""
     job_id = call.identity("job")
@@ -141,7 +146,9 @@ async def delete_job(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.post("/v1/jobs/{job_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer)
+@routes.post(
+    "/v1/jobs/{job_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
+)
 async def cancel_job(call: Call) -> StatusAnswer:
     """Cancel a job: it makes no further runs, and a running one is asked to stop."""
     job_id = call.identity("job")

@@ -1,6 +1,7 @@
 """Runs: read and control."""
 
 import os
+from contextlib import suppress
 from typing import Literal
 
 from duetime import ids
@@ -8,6 +9,8 @@ from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.run_views import run_summary, run_view
+from duetime.api.stream_views import in_streams, run_in_stream, status_in_stream
+from duetime.errors import InStream
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.lists import JobReport, RunFilter
@@ -22,7 +25,10 @@ routes = Routes("Runs")
 @routes.get("/v1/jobs/{job_id}/status", Action.READ, answer=JobStatusAnswer)
 async def get_job_status(call: Call) -> JobStatusAnswer:
     """Read the status of a job: its last and its next run, and its last error."""
-    report = await call.service.store.lists.job_status(call.tenant_id, call.identity("job"))
+    try:
+        report = await call.service.store.lists.job_status(call.tenant_id, call.identity("job"))
+    except InStream:
+        return status_in_stream(show("job", call.identity("job")))
     return JobStatusAnswer(
         job_id=show("job", report.job_id),
         status=report.status,
@@ -47,7 +53,9 @@ async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | 
 async def list_runs_of_job(call: Call) -> RunPage:
     """List the runs of a job, newest first."""
     job_id = call.identity("job")
-    await call.service.store.lists.job_status(call.tenant_id, job_id)  # raises NotFound for a job that does not exist
+    with suppress(InStream):
+        # Raises NotFound for a job that does not exist.
+        await call.service.store.lists.job_status(call.tenant_id, job_id)
     query = call.query
     return await _page(
         call,
@@ -79,10 +87,16 @@ async def list_runs(call: Call) -> RunPage:
 @routes.get("/v1/runs/{run_id}", Action.READ, answer=RunView)
 async def get_run(call: Call) -> RunView:
     """Read a run with its attempts, logs, progress and result."""
-    return run_view(await call.service.store.reads.run(call.tenant_id, call.identity("run")))
+    run_id = call.identity("run")
+    try:
+        return run_view(await call.service.store.reads.run(call.tenant_id, run_id))
+    except InStream:
+        return run_in_stream(call.tenant_id, run_id)
 
 
-@routes.post("/v1/runs/{run_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView)
+@routes.post(
+    "/v1/runs/{run_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView, problems=(409,)
+)
 async def cancel_run(call: Call) -> RunView:
     """Cancel a waiting run, or ask a running one to stop."""
     run_id = call.identity("run")
@@ -132,4 +146,5 @@ async def trigger_job(call: Call) -> Reply:
 async def _page(call: Call, wanted: RunFilter) -> RunPage:
     before = await call.page_start()
     page = await call.service.store.lists.list_runs(call.tenant_id, wanted, before, call.query.page_size)
-    return RunPage(tuple(run_summary(run) for run in page.items), await call.next_cursor(page.next))
+    items = tuple(run_summary(run) for run in page.items)
+    return RunPage(items, await call.next_cursor(page.next), await in_streams(call, wanted.queue))

@@ -1,0 +1,244 @@
+"""Submissions to stream queues.
+
+    plain, on a stream queue    published: the message is the run, and there is no row
+    not plain                   stored; refused if the queue takes streamed runs only
+    may be in a stream already  landed: after a publish that failed, if the queue falls back to the store; and a
+                                repeated request around a change of kind. A plain row would make one id two runs.
+
+A batch is checked as a whole before a part of it is stored or published. A broker that fails midway has accepted a
+part, and repeating the request does no harm.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from duetime.clock import SystemClock
+from duetime.crypto.sealer import Sealer
+from duetime.engine.stream_kinds import READ_EVERY, RECENT, REPEATABLE, SETTLED, Kind
+from duetime.engine.stream_sight import StreamSight
+from duetime.engine.streaming import Streaming, generations
+from duetime.errors import InvalidInput, StoreUnavailable, StreamFull, StreamUnavailable
+from duetime.ids import show
+from duetime.model.carried import CarriedRun, Landed, StreamQueue, why_stored
+from duetime.model.job import NewJob, Submitted, Via
+from duetime.model.lane import Tier
+from duetime.model.microseconds import moment, stamp
+from duetime.model.schedule import After
+from duetime.store.protocol.store import Store
+from duetime.store.rules.caller_keys import IDEMPOTENCY
+from duetime.streams.message import MessageCodec
+from duetime.streams.names import streams_of
+
+Queues = Mapping[str, Kind]
+
+
+class _Ways(NamedTuple):
+    """Where the jobs of a batch go, by their place in it."""
+
+    stored: list[int]
+    landed: list[int]
+    published: list[int]
+
+
+class _Message(NamedTuple):
+    place: int
+    run: CarriedRun
+    queue: StreamQueue
+    stream: str
+    body: bytes
+
+
+class StreamIntake:
+    def __init__(self, store: Store, streaming: Streaming, sight: StreamSight) -> None:
+        self._inner = store.intake
+        self._streams = store.streams
+        self._tenants = store.tenants
+        self._embedded = store.embedded
+        self._streaming = streaming
+        self._kinds = streaming.kinds
+        self._sight = sight
+        self._codec = MessageCodec(store.sealer or Sealer([]))
+
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        if self._kinds.age > READ_EVERY:
+            await self._renew(jobs)
+        queues = self._kinds.tenants.get(tenant_id)
+        if queues is None:
+            return await self._inner.submit(tenant_id, jobs)
+        ways = await self._split(tenant_id, jobs, queues)
+        await self._check_depths(tenant_id, queues, {jobs[place].lane.queue for place in ways.published})
+        runs = await self._carried(tenant_id, jobs, ways)
+        messages = await self._pack(jobs, queues, runs, ways)
+        answers = await self._store(tenant_id, jobs, ways.stored)
+        landed = {place: runs[place] for place in ways.landed}
+        await self._land(landed)
+        landed |= await self._publish(messages)
+        for place, run in runs.items():
+            if place not in answers:
+                via: Via = "store" if place in landed else "stream"
+                answers[place] = Submitted(run.job_id, moment(run.due), run.run_id, via=via)
+        return [answers[place] for place in range(len(jobs))]
+
+    async def _renew(self, jobs: Sequence[NewJob]) -> None:
+        """Read the kinds. A request that may be a repeated one must not be stored by an old reading: it may have been
+        published meanwhile."""
+        is_doubtful = self._kinds.age > RECENT and any(job.by_nonce for job in jobs)
+        is_old = self._kinds.age > RECENT and bool(self._kinds.tenants)
+        await self._kinds.renew(self._streams, wait=self._embedded or is_doubtful or is_old)
+        if is_doubtful and self._kinds.age > RECENT and not self._kinds.tenants:
+            raise _unread()
+
+    async def _split(self, tenant_id: int, jobs: Sequence[NewJob], queues: Queues) -> _Ways:
+        """Where each job goes. Raises `InvalidInput` for a run that its queue does not take."""
+        ways = _Ways([], [], [])
+        repeated: dict[int, str] = {}
+        """Places whose request may have been stored before a change of kind."""
+        for place, job in enumerate(jobs):
+            kind = queues.get(job.lane.queue)
+            if kind is None:
+                ways.stored.append(place)
+                continue
+            reason = why_stored(job)
+            is_plain = reason is None
+            if is_plain and kind.current is not None and await self._streaming.is_limited(self._tenants, tenant_id):
+                reason = "running_runs"
+            if reason is not None and kind.current is not None and kind.current.settings.only:
+                raise _streamed_only(reason)
+            if is_plain and job.idempotency_key is not None and kind.age < REPEATABLE:
+                repeated[place] = job.idempotency_key
+            if reason is None and kind.current is not None and not (job.by_nonce and kind.age < SETTLED):
+                ways.published.append(place)
+            else:
+                (ways.landed if is_plain and job.by_nonce else ways.stored).append(place)
+        if repeated:
+            known = await self._inner.known_keys(tenant_id, [(IDEMPOTENCY, key) for key in repeated.values()])
+            for place in [place for place, key in repeated.items() if (IDEMPOTENCY, key) in known]:
+                (ways.landed if place in ways.landed else ways.published).remove(place)
+                ways.stored.append(place)
+        return ways
+
+    async def _check_depths(self, tenant_id: int, queues: Queues, names: Collection[str]) -> None:
+        for name in names:
+            current = queues[name].current
+            if current is None or current.settings.max_depth is None:
+                continue
+            sample = await self._streaming.depths.sample(tenant_id, generations(queues.values()))
+            if sample.of(name) >= current.settings.max_depth:
+                raise StreamFull(
+                    f"the stream of the queue {name!r} holds {sample.of(name):,} messages, and may hold"
+                    f" {current.settings.max_depth:,}",
+                    field="queue",
+                    remedy="retry in a moment, add workers, or ask the operator for a higher max_depth",
+                )
+
+    async def _carried(self, tenant_id: int, jobs: Sequence[NewJob], ways: _Ways) -> dict[int, CarriedRun]:
+        places = [*ways.landed, *ways.published]
+        if not places:
+            return {}
+        runs = await self._streams.carry(tenant_id, [jobs[place] for place in places])
+        now = stamp(SystemClock().now())
+        # A nonce has the time of the client's clock.
+        return {
+            place: msgspec.structs.replace(run, due=now) if jobs[place].by_nonce else run
+            for place, run in zip(places, runs, strict=True)
+        }
+
+    async def _pack(
+        self, jobs: Sequence[NewJob], queues: Queues, runs: dict[int, CarriedRun], ways: _Ways
+    ) -> list[_Message]:
+        """The messages. A run that is too large for one goes to the store."""
+        by_stream: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for place in ways.published:
+            by_stream[jobs[place].lane.queue, jobs[place].lane.tier].append(place)
+        messages: list[_Message] = []
+        for (name, tier), places in by_stream.items():
+            current = queues[name].current
+            assert current is not None
+            traits = self._streaming.publisher.traits(current.settings)
+            stream = streams_of(current, shared=traits.shared)[Tier(tier)]
+            bodies = await self._codec.pack(stream, [runs[place] for place in places])
+            for place, body in zip(places, bodies, strict=True):
+                if len(body) <= traits.largest:
+                    messages.append(_Message(place, runs[place], current, stream.text, body))
+                elif current.settings.only:
+                    raise _streamed_only("args")
+                elif jobs[place].by_nonce:
+                    ways.landed.append(place)
+                else:
+                    ways.stored.append(place)
+        return messages
+
+    async def _store(self, tenant_id: int, jobs: Sequence[NewJob], places: Sequence[int]) -> dict[int, Submitted]:
+        if not places:
+            return {}
+        part = [jobs[place] for place in places]
+        if self._kinds.age > RECENT and any(job.by_nonce for job in part):
+            raise _unread()
+        try:
+            answers = await self._inner.submit(tenant_id, part)
+        except InvalidInput as error:
+            await self._check_parents(tenant_id, part, error)
+            raise
+        return dict(zip(places, answers, strict=True))
+
+    async def _check_parents(self, tenant_id: int, jobs: Sequence[NewJob], error: InvalidInput) -> None:
+        """Say so if a parent that does not exist may be a run in a stream."""
+        for job in jobs:
+            parents = () if job.depends_on is None else job.depends_on.parents
+            if isinstance(job.schedule, After):
+                parents = (job.schedule.job,)
+            for parent in parents:
+                if show("job", parent) in error.message and await self._sight.may_hold(tenant_id, parent):
+                    raise InvalidInput(
+                        f"{show('job', parent)} may be in a stream, and no job can wait for a run in a stream",
+                        field=error.field,
+                        remedy="submit it with a `key`, or to a store queue",
+                    ) from None
+
+    async def _land(self, runs: Mapping[int, CarriedRun]) -> None:
+        if runs:
+            await self._streams.land(list(runs.values()), Landed.WAITING)
+
+    async def _publish(self, messages: Sequence[_Message]) -> dict[int, CarriedRun]:
+        """Publish all messages. Returns the runs that landed in the store instead, because their broker is unavailable.
+        Raises `StreamUnavailable` when the queue of one of them does not fall back to the store."""
+        by_stream: dict[str, list[_Message]] = defaultdict(list)
+        for message in messages:
+            by_stream[message.stream].append(message)
+        publishing = [
+            self._streaming.publisher.publish(part[0].queue.settings, stream, [message.body for message in part])
+            for stream, part in by_stream.items()
+        ]
+        landed: dict[int, CarriedRun] = {}
+        refusal: BaseException | None = None
+        for part, error in zip(
+            by_stream.values(), await asyncio.gather(*publishing, return_exceptions=True), strict=True
+        ):
+            if isinstance(error, StreamUnavailable) and part[0].queue.settings.fallback:
+                landed |= {message.place: message.run for message in part}
+            else:
+                refusal = refusal or error
+        await self._land(landed)
+        if refusal is not None:
+            raise refusal
+        return landed
+
+
+def _streamed_only(reason: str) -> InvalidInput:
+    what = {
+        "running_runs": "a limit on the running runs of the tenant",
+        "args": "a run that is too large for a message",
+    }.get(reason, f"`{reason}`")
+    return InvalidInput(
+        f"{what} needs the store; this queue takes streamed runs only",
+        field=None if reason == "running_runs" else reason,
+        remedy="submit to another queue" if reason in ("running_runs", "args") else "omit it, or use another queue",
+    )
+
+
+def _unread() -> StoreUnavailable:
+    return StoreUnavailable("the kinds of the queues could not be read")

@@ -1,0 +1,82 @@
+"""What an event loop knows of streams: the kinds of queues, what is in their streams, the connections to brokers."""
+
+import asyncio
+from collections.abc import Iterable
+
+from duetime.clock import monotonic
+from duetime.engine.stream_depths import NOTHING, SAMPLED, Sample, StreamDepths
+from duetime.engine.stream_kinds import Kind, StreamKinds
+from duetime.errors import StoreUnavailable
+from duetime.model.carried import StreamQueue, why_stored
+from duetime.model.job import NewJob
+from duetime.process.loop import retrieve_error
+from duetime.store.protocol.service import Tenants
+from duetime.store.protocol.streams import Streams
+from duetime.streams.publisher import Publisher
+
+_LIMITS_REMEMBERED = 5.0
+"""Seconds for which the limits of a tenant are cached."""
+
+
+class Streaming:
+    def __init__(self) -> None:
+        self.kinds = StreamKinds()
+        self.publisher = Publisher()
+        self.depths = StreamDepths(self.publisher)
+        self._limited: dict[int, tuple[float, bool]] = {}
+        self._reading: dict[int, asyncio.Task[bool]] = {}
+
+    def carrying(self, tenant_id: int, job: NewJob) -> str | None:
+        """The queue whose stream carries this job, as far as is known without asking; None: the store takes it."""
+        queues = self.kinds.tenants.get(tenant_id)
+        if queues is None:
+            return None
+        kind = queues.get(job.lane.queue)
+        return None if kind is None or kind.current is None or why_stored(job) else job.lane.queue
+
+    async def sample(self, streams: Streams, tenant_id: int, *, within: float = SAMPLED) -> Sample | None:
+        """What is in the streams of a tenant; None if it has none."""
+        await self.kinds.renew(streams, wait=False)
+        queues = self.kinds.tenants.get(tenant_id)
+        if queues is None:
+            return None
+        return await self.depths.sample(tenant_id, generations(queues.values()), within=within)
+
+    async def glance(self, streams: Streams, tenant_id: int) -> Sample:
+        """The same for a list, which does not wait for a broker that is slow to answer."""
+        await self.kinds.renew(streams, wait=False)
+        queues = self.kinds.tenants.get(tenant_id)
+        return NOTHING if queues is None else await self.depths.glance(tenant_id, generations(queues.values()))
+
+    async def is_limited(self, tenants: Tenants, tenant_id: int) -> bool:
+        """Whether the tenant has a limit on running runs, which only claims enforce."""
+        read_at, found = self._limited.get(tenant_id, (None, False))
+        if read_at is not None and monotonic() - read_at <= _LIMITS_REMEMBERED:
+            return found
+        reading = self._reading.get(tenant_id)
+        if reading is None:
+            reading = self._reading[tenant_id] = asyncio.create_task(self._read_limit(tenants, tenant_id))
+            reading.add_done_callback(retrieve_error)
+        elif read_at is not None:
+            return found  # another caller reads it
+        try:
+            return await asyncio.shield(reading)
+        except StoreUnavailable:
+            if read_at is None:
+                raise
+            return found
+
+    async def _read_limit(self, tenants: Tenants, tenant_id: int) -> bool:
+        try:
+            found = (await tenants.tenant_by_id(tenant_id)).limits.running_runs is not None
+        finally:
+            del self._reading[tenant_id]
+        self._limited[tenant_id] = monotonic(), found
+        return found
+
+    async def close(self) -> None:
+        await self.publisher.close()
+
+
+def generations(kinds: Iterable[Kind]) -> list[StreamQueue]:
+    return [queue for kind in kinds for queue in kind.generations]

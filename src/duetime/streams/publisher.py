@@ -1,0 +1,209 @@
+"""The connections of an event loop to brokers, and publishing with retries.
+
+Callers that publish to a stream at the same time share a publish. A publish that fails is repeated with the same bytes
+for `RETRIED` seconds: the broker may have some of them twice then, which does no harm, because a run id acts once.
+After that the broker counts as unavailable. One caller at a time tries it, and the others are refused at once, until a
+publish succeeds.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from duetime.clock import monotonic
+from duetime.errors import InvalidInput, StreamUnavailable
+from duetime.model.carried import StreamSettings
+from duetime.streams.address import broker_at
+from duetime.streams.protocol import Broker
+
+T = TypeVar("T")
+
+RETRIED = 5.0
+_TRIED = 1.0
+"""Seconds for the publish that finds out whether a broker is available again."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_MOST_TOGETHER = 1000
+
+
+class _Waiting(NamedTuple):
+    bodies: Sequence[bytes]
+    answer: asyncio.Future[None]
+
+
+class _Outlet:
+    """One broker: the publishes in progress, and whether it is available."""
+
+    def __init__(self, make: Callable[[], Broker], opened: Callable[[], Awaitable[None]]) -> None:
+        self._make = make
+        self._on_open = opened
+        self._broker: Broker | None = None
+        self._unopened: Broker | None = None
+        self._opening: asyncio.Task[Broker] | None = None
+        self._queues: dict[str, deque[_Waiting]] = {}
+        """What waits for the publish in progress of each stream."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_down = False
+        self._is_tried = False
+
+    async def _reached(self) -> Broker:
+        if self._broker is None:
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open())
+                self._opening.add_done_callback(self._opened)
+            return await asyncio.shield(self._opening)
+        return self._broker
+
+    def traits(self) -> Broker:
+        if self._broker is not None:
+            return self._broker
+        if self._unopened is None:
+            try:
+                self._unopened = self._make()
+            except InvalidInput as error:  # such as a missing library: a problem of this process, not of its callers
+                raise StreamUnavailable(str(error)) from error
+        return self._unopened
+
+    async def _open(self) -> Broker:
+        broker = self.traits()
+        self._unopened = None
+        try:
+            await broker.open()
+            await self._on_open()
+        except BaseException:
+            await broker.close()
+            raise
+        return broker
+
+    def _opened(self, opening: "asyncio.Task[Broker]") -> None:
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._broker = opening.result()
+
+    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+        if self._is_tried:
+            raise _unavailable()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue = self._queues.get(stream)
+        if queue is None:
+            queue = self._queues[stream] = deque()
+            task = asyncio.create_task(self._publish_queue(stream, queue))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        queue.append(_Waiting(bodies, answer))
+        await answer
+
+    async def close(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        if self._broker is not None:
+            await self._broker.close()
+            self._broker = None
+
+    async def _publish_queue(self, stream: str, queue: deque[_Waiting]) -> None:
+        await asyncio.sleep(0)  # callers of the same turn of the event loop join the first publish
+        while queue:
+            part: list[_Waiting] = []
+            count = 0
+            while queue and count < _MOST_TOGETHER:
+                part.append(queue.popleft())
+                count += len(part[-1].bodies)
+            error: Exception | None = None
+            try:
+                await self._send(stream, [body for waiting in part for body in waiting.bodies])
+            except Exception as raised:
+                error = raised
+            for waiting in part:
+                if waiting.answer.done():
+                    continue
+                if error is None:
+                    waiting.answer.set_result(None)
+                else:
+                    waiting.answer.set_exception(error)
+        del self._queues[stream]
+
+    async def _send(self, stream: str, bodies: Sequence[bytes]) -> None:
+        if self._is_down:
+            if self._is_tried:
+                raise _unavailable()
+            self._is_tried = True
+            try:
+                await self.ask(lambda broker: broker.publish(stream, bodies), _TRIED)
+            finally:
+                self._is_tried = False
+            self._is_down = False
+            return
+        until, pause = monotonic() + RETRIED, _FIRST_PAUSE
+        while True:
+            try:
+                await self.ask(lambda broker: broker.publish(stream, bodies), until - monotonic())
+            except StreamUnavailable:
+                if monotonic() + pause >= until:
+                    self._is_down = True
+                    raise
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def ask(self, work: Callable[[Broker], Awaitable[T]], seconds: float) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work(await self._reached())
+        except TimeoutError:
+            raise StreamUnavailable(f"the broker did not answer within {seconds:.1f} s") from None
+
+
+class Publisher:
+    """For one event loop. Its connections are closed by `close`, or with the event loop."""
+
+    def __init__(self) -> None:
+        self._outlets: dict[tuple[str, int | None], _Outlet] = {}
+        self._closing: AsyncGenerator[None, None] | None = None
+
+    def traits(self, settings: StreamSettings) -> Broker:
+        """The broker at this address, to read its attributes: it may not be open. Raises `StreamUnavailable` if this
+        process cannot use it."""
+        return self._outlet(settings).traits()
+
+    async def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> None:
+        """Add messages to a stream. When it raises `StreamUnavailable`, any of them may have been added."""
+        await self._outlet(settings).publish(stream, bodies)
+
+    async def ask(self, settings: StreamSettings, work: Callable[[Broker], Awaitable[T]], seconds: float) -> T:
+        """Ask the broker at this address. Raises `StreamUnavailable`, also when there is no answer in time."""
+        return await self._outlet(settings).ask(work, seconds)
+
+    async def close(self) -> None:
+        """Wait for publishes in progress, then close the connections. The next use opens them again."""
+        if self._closing is not None:
+            await self._closing.aclose()
+
+    async def _opened(self) -> None:
+        if self._closing is None:
+            self._closing = self._closed_with_loop()
+            await anext(self._closing)
+
+    async def _closed_with_loop(self) -> AsyncGenerator[None, None]:
+        """For programs that never close their app: an event loop closes its async generators when it ends."""
+        try:
+            yield
+        finally:
+            self._closing = None
+            outlets, self._outlets = self._outlets, {}
+            for outlet in outlets.values():
+                await outlet.close()
+
+    def _outlet(self, settings: StreamSettings) -> _Outlet:
+        address, replicas = at = settings.address, settings.replicas
+        outlet = self._outlets.get(at)
+        if outlet is None:
+            outlet = self._outlets[at] = _Outlet(lambda: broker_at(address, replicas=replicas), self._opened)
+        return outlet
+
+
+def _unavailable() -> StreamUnavailable:
+    return StreamUnavailable("the broker is unavailable")
