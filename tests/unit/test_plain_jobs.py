@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from duetime.model.carried import why_stored
 from duetime.spec.derived import OPTIONS
-from tests.unit.test_options import BESIDE, in_python, over_http, values_of
+from tests.unit.test_options import BESIDE, meaning, over_http, values_of
 
 CARRIED = {
     "queue", "priority", "retries", "retry", "timeout", "expires_in", "warn_after", "name", "tags", "owner",
@@ -25,7 +25,7 @@ SCHEDULED_BY = {"tz": "cron", "day_match": "cron", "concurrency": "concurrency_k
 @given(data=st.data())
 def test_every_option_is_carried_or_needs_the_store(name: str, data: st.DataObject) -> None:
     asked: dict[str, Any] = {**BESIDE.get(name, {}), name: data.draw(values_of(name), name)}
-    for job in (in_python(asked), over_http(asked)):
+    for job in (meaning(asked), over_http(asked)):
         reason = why_stored(job)
         if name in CARRIED or asked == {"delivery": "at_least_once"}:
             assert reason is None
@@ -36,11 +36,11 @@ def test_every_option_is_carried_or_needs_the_store(name: str, data: st.DataObje
 
 
 def test_a_stored_payload_needs_the_store_and_another_place_does_not() -> None:
-    assert why_stored(in_python({"payload_ref": "s3://bucket/file"})) is None
-    assert why_stored(in_python({"payload_ref": "pay_01k000000000000000000000000"})) == "payload_ref"
+    assert why_stored(meaning({"payload_ref": "s3://bucket/file"})) is None
+    assert why_stored(meaning({"payload_ref": "pay_01k000000000000000000000000"})) == "payload_ref"
 
 
 def test_a_nonce_is_no_key_of_the_caller() -> None:
-    job = in_python({"idempotency_key": "mine"})
+    job = meaning({"idempotency_key": "mine"})
     assert why_stored(job) == "idempotency_key"
     assert why_stored(msgspec.structs.replace(job, by_nonce=True)) is None
