@@ -8,7 +8,7 @@ The group starts at id 0 and streams are never trimmed, so no message is skipped
 holds nothing, and one script checks and deletes: otherwise its messages would never be delivered again.
 
 A message is one entry with one field. Batches go through scripts: one command and one answer for hundreds of messages
-cost the client a tenth of what a pipeline costs (docs/decisions/0024-broker-clients.md).
+cost the client a tenth of what a pipeline costs (docs/decisions/0025-broker-clients.md).
 """
 
 import asyncio

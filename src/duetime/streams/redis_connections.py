@@ -1,5 +1,5 @@
 """Connections to Redis, without redis-py's client above them: its pool, callbacks and instrumentation cost a single
-command three times what the connection itself does (docs/decisions/0024-broker-clients.md).
+command three times what the connection itself does (docs/decisions/0025-broker-clients.md).
 
 Nothing is repeated here: a repeated command could add a message twice, so the caller decides.
 """
