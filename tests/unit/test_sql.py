@@ -15,6 +15,7 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
     "count_bytes": "part of `count_jobs` in SQLite",
+    "lock_queue": "a file has one writer, so nothing can come between two statements",
     "lock_repeat": "SQLite has one writer",
     "hold_root_keys": "SQLite has one writer",
     "clock": "an embedded store is given its clock",

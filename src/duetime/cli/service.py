@@ -2,14 +2,16 @@
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.markup import escape
 
 from duetime.cli.groups import group
 from duetime.cli.output import err
 from duetime.cli.server_commands import ServerCommand, server_command, shown
+from duetime.wire.service import QueueView
 
-queues = group("Inspect, limit, pause and resume queues.")
+queues = group("Inspect, limit, pause and resume queues; let them go through streams.")
 
 breakers = group("Circuit breakers of failing targets: list, reset.")
 
@@ -22,7 +24,8 @@ def list_queues(command: ServerCommand) -> None:
     """List the queues, with their waiting runs."""
     command.table(
         command.client.list_queues().items,
-        "queue=name paused high=depth.high medium=depth.medium low=depth.low _ running rate held_back",
+        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low _ running rate held_back",
+        kind=lambda queue: queue.kind if queue.stream is None else queue.stream.broker,
         _=lambda queue: "or more" if queue.depth.capped else "",
         running=lambda queue: "" if queue.running is None else f"{queue.running} of {queue.running_limit}",
     )
@@ -41,12 +44,66 @@ def limit(
     """Set the limits of a queue. Limits that are not given stay unchanged."""
     said: dict[str, Any] = {}
     if running is not None:
-        if running != "none" and not running.isdecimal():
-            raise typer.BadParameter("a whole number, or none", param_hint="--running")
-        said["running"] = None if running == "none" else int(running)
+        said["running"] = _count_or_none(running, "running")
     if rate is not None:
         said["rate"] = None if rate == "none" else rate
     command.show(command.client.put_queue(queue, **said) if said else command.client.get_queue(queue))
+
+
+@queues.command("show")
+@server_command
+def show_queue(command: ServerCommand, queue: QueueName) -> None:
+    """Show a queue: its waiting runs, its limits and its stream."""
+    _show(command, command.client.get_queue(queue))
+
+
+@queues.command("set")
+@server_command
+def set_queue(
+    command: ServerCommand,
+    queue: QueueName,
+    stream: Annotated[
+        str | None,
+        typer.Option("--stream", metavar="ADDRESS", help="The broker: redis://…, kafka://…, sqs://… or amqp://…."),
+    ] = None,
+    store: Annotated[bool, typer.Option("--store", help="Let the runs go through the store again.")] = False,
+    only: Annotated[
+        bool | None, typer.Option("--only/--not-only", help="Refuse runs that cannot be carried by the stream.")
+    ] = None,
+    fallback: Annotated[
+        bool | None, typer.Option("--fallback/--no-fallback", help="Store runs while the broker is unavailable.")
+    ] = None,
+    max_depth: Annotated[
+        str | None, typer.Option("--max-depth", help="Refuse runs while more are in the stream; none: no limit.")
+    ] = None,
+    replicas: Annotated[
+        str | None, typer.Option("--replicas", help="Redis: how many replicas must have a run; none: not checked.")
+    ] = None,
+) -> None:
+    """Let the runs of a queue go through a stream at a broker, or through the store. Needs a root key. Settings that
+    are not given stay unchanged."""
+    given = {"address": stream, "only": only, "fallback": fallback}
+    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for flag, text in (("max_depth", max_depth), ("replicas", replicas)):
+        if text is not None:
+            said[flag] = _count_or_none(text, flag)
+    if store == bool(said):
+        raise typer.BadParameter("give either --store or settings of a stream, such as --stream redis://host/0")
+    _show(command, command.client.put_queue(queue, stream=None if store else said))
+
+
+def _show(command: ServerCommand, queue: QueueView) -> None:
+    """Sentences about the stream come after the fields, one per line."""
+    command.show(queue if command.json else msgspec.structs.replace(queue, notes=()))
+    if not command.json:
+        for note in queue.notes:
+            err.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
+
+
+def _count_or_none(text: str, flag: str) -> int | None:
+    if text != "none" and not text.isdecimal():
+        raise typer.BadParameter("a whole number, or none", param_hint=f"--{flag.replace('_', '-')}")
+    return None if text == "none" else int(text)
 
 
 @queues.command()

@@ -171,10 +171,12 @@ def put_queue(
     paused: bool | UnsetType = UNSET,
     running: int | UnsetType | None = UNSET,
     rate: str | UnsetType | None = UNSET,
+    stream: Mapping[str, Any] | UnsetType | None = UNSET,
 ) -> Ask[QueueView]:
-    """Change a queue: whether it is paused, how many runs run at once, how many start (`100/m`). Omitted fields do not
-    change; None removes a limit."""
-    said = {"paused": paused, "running": running, "rate": rate}
+    """Change a queue: whether it is paused, how many runs run at once, how many start (`100/m`), and the stream that
+    its runs go through (`address`, `only`, `fallback`, `max_depth`, `replicas`; needs a root key). Omitted fields do
+    not change; None removes a limit, or the stream."""
+    said = {"paused": paused, "running": running, "rate": rate, "stream": stream}
     body = {name: value for name, value in said.items() if value is not UNSET}
     return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
 

@@ -53,6 +53,24 @@ class DepthView(Struct, frozen=True):
     """Whether a number is only a lower bound: counting stops at a cap."""
 
 
+class StreamView(Struct, frozen=True):
+    """The stream of a queue."""
+
+    broker: str
+    """`redis`, `kafka`, `sqs` or `amqp`."""
+    address: str | None
+    """Where the broker is, without its password. Only a root key sees it."""
+    only: bool
+    """Whether runs that cannot be carried are refused, instead of stored."""
+    fallback: bool
+    """Whether runs are stored while the broker is unavailable, instead of refused."""
+    max_depth: int | None
+    """Runs are refused while more messages are in the stream."""
+    replicas: int | None
+    generation: int
+    """Raised when the address changes."""
+
+
 class QueueView(Struct, frozen=True):
     name: str
     paused: bool
@@ -64,18 +82,53 @@ class QueueView(Struct, frozen=True):
     """Running runs; counted only if `running_limit` is set."""
     held_back: int
     """Runs that wait because of their keys: for a slot, or for their rate."""
+    kind: Literal["store", "stream"] = "store"
+    """Where its plain runs wait that are due now."""
+    stream: StreamView | None = None
+    earlier_streams: int = 0
+    """Earlier streams of the queue that may still hold runs; they are consumed until they are empty."""
+    notes: tuple[str, ...] = ()
+    """What to know about the stream, such as how durable a run in it is."""
 
 
 class QueueList(Struct, frozen=True):
     items: tuple[QueueView, ...]
 
 
+class StreamRequest(Request, frozen=True):
+    """How the runs of a queue go through a stream; omitted fields stay unchanged."""
+
+    address: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=2000,
+                description="`redis://…`, `kafka://…`, `sqs://…` or `amqp://…`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    only: Annotated[bool, Meta(description="Refuse runs that cannot be carried.")] | UnsetType = UNSET
+    fallback: Annotated[bool, Meta(description="Store runs while the broker is unavailable.")] | UnsetType = UNSET
+    max_depth: (
+        Annotated[int, Meta(ge=1, le=10**12, description="Refuse runs while more messages are in the stream.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    replicas: (
+        Annotated[int, Meta(ge=1, le=100, description="Redis: how many replicas must have a run.")] | UnsetType | None
+    ) = UNSET
+
+
 class QueueRequest(Request, frozen=True):
-    """The settings of a queue; omitted ones stay unchanged. null removes a limit."""
+    """The settings of a queue; omitted ones stay unchanged. null removes a limit. A stream needs a root key; null:
+    the runs go through the store again."""
 
     paused: bool | UnsetType = UNSET
     running: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum running runs.")] | UnsetType | None = UNSET
     rate: RateText | UnsetType | None = UNSET
+    stream: StreamRequest | UnsetType | None = UNSET
 
 
 class WorkerView(Struct, frozen=True):

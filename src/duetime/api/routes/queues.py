@@ -1,22 +1,33 @@
 """Queues, workers and tasks."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
 from msgspec import UNSET
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
+from duetime.api.problems import FORBIDDEN, Problem
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
-from duetime.model.access import Action
+from duetime.model.access import Action, Role
+from duetime.model.carried import StreamQueue, StreamSettings
 from duetime.model.limits import QueueLimits, parse_rate
 from duetime.model.name import check_name
 from duetime.model.structs import struct_like
 from duetime.model.tenant import Queue
+from duetime.store.rules.stream_limits import are_set, limited_queue
+from duetime.streams.address import shown_address
+from duetime.streams.setup import broker_name, check_stream, notes_on
 from duetime.wire.fields import Nothing
 from duetime.wire.service import (
     DepthView,
     QueueList,
     QueueRequest,
     QueueView,
+    StreamRequest,
+    StreamView,
     TaskList,
     TaskView,
     WorkerList,
@@ -29,42 +40,52 @@ routes = Routes("Queues and workers")
 @routes.get("/v1/queues", Action.READ, answer=QueueList)
 async def list_queues(call: Call) -> QueueList:
     """List the queues, with the number of waiting runs."""
-    return QueueList(tuple(_view(queue) for queue in await call.service.store.queues.queues(call.tenant_id)))
+    store = call.service.store
+    found = {queue.name: queue for queue in await store.queues.queues(call.tenant_id)}
+    streams = await store.streams.stream_queues(call.tenant_id)
+    for name in {each.queue for each in streams} - found.keys():
+        found[name] = Queue(call.tenant_id, name)
+    return QueueList(tuple(_view(call, found[name], streams) for name in sorted(found)))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
 async def get_queue(call: Call) -> QueueView:
     """Read a queue. A queue that was never used is empty."""
-    return _view(await call.service.store.queues.queue(call.tenant_id, _name(call)))
+    return await _shown(call, await call.service.store.queues.queue(call.tenant_id, _name(call)))
 
 
-@routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView)
+@routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView, problems=(409,))
 async def put_queue(call: Call) -> QueueView:
-    """Change the settings of a queue."""
+    """Change the settings of a queue. Its stream needs a root key; the server checks the broker first."""
     asked, store, name = call.body, call.service.store, _name(call)
     queue = await store.queues.queue(call.tenant_id, name)
+    limits = QueueLimits(
+        queue.limits.running if asked.running is UNSET else asked.running,
+        queue.limits.rate if asked.rate is UNSET else None if asked.rate is None else parse_rate(asked.rate),
+    )
+    stream = None if asked.stream is UNSET else await _checked(call, name, asked.stream, limits)
+    if stream is not None and stream.settings is None:
+        await _set_stream(call, name, stream)
     if asked.running is not UNSET or asked.rate is not UNSET:
-        limits = QueueLimits(
-            queue.limits.running if asked.running is UNSET else asked.running,
-            queue.limits.rate if asked.rate is UNSET else None if asked.rate is None else parse_rate(asked.rate),
-        )
         queue = await store.queues.limit_queue(call.tenant_id, name, limits)
         await call.act("queues.limit", name)
-    if asked.paused is UNSET:
-        return _view(queue)
-    return await (_pause(call) if asked.paused else _resume(call))
+    if stream is not None and stream.settings is not None:
+        await _set_stream(call, name, stream)
+    if asked.paused is not UNSET:
+        queue = await (_pause(call) if asked.paused else _resume(call))
+    return await _shown(call, queue, () if stream is None else stream.notes)
 
 
 @routes.post("/v1/queues/{queue}/pause", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
 async def pause_queue(call: Call) -> QueueView:
     """Pause a queue: no run starts from it. Running ones continue."""
-    return await _pause(call)
+    return await _shown(call, await _pause(call))
 
 
 @routes.post("/v1/queues/{queue}/resume", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
 async def resume_queue(call: Call) -> QueueView:
     """Resume a queue."""
-    return await _resume(call)
+    return await _shown(call, await _resume(call))
 
 
 @routes.get("/v1/workers", Action.READ, answer=WorkerList)
@@ -87,16 +108,69 @@ async def list_tasks(call: Call) -> TaskList:
     return TaskList(tuple(struct_like(TaskView, each) for each in found))
 
 
-async def _pause(call: Call) -> QueueView:
+async def _pause(call: Call) -> Queue:
     queue = await call.service.store.queues.pause_queue(call.tenant_id, _name(call))
     await call.act("queues.pause", queue.name)
-    return _view(queue)
+    return queue
 
 
-async def _resume(call: Call) -> QueueView:
+async def _resume(call: Call) -> Queue:
     queue = await call.service.store.queues.resume_queue(call.tenant_id, _name(call))
     await call.act("queues.resume", queue.name)
-    return _view(queue)
+    return queue
+
+
+class _Checked(NamedTuple):
+    """A stream that was checked, and is not set yet."""
+
+    settings: StreamSettings | None
+    """None: through the store again."""
+    generation: int = 0
+    """The one whose streams were checked."""
+    notes: Sequence[str] = ()
+    """What the operator must know about it."""
+
+
+async def _checked(call: Call, name: str, asked: StreamRequest | None, limits: QueueLimits) -> _Checked:
+    if not _is_root(call):
+        # The server connects to the address.
+        raise Problem(FORBIDDEN, "only a root key may set the stream of a queue", field="stream")
+    if asked is None:
+        return _Checked(None)
+    if are_set(limits):
+        raise limited_queue()
+    found = await call.service.store.streams.stream_queues(call.tenant_id)
+    generations = [each for each in found if each.queue == name]
+    current = next((each for each in generations if each.current), None)
+    settings = _changed(None if current is None else current.settings, asked)
+    if current is not None and current.settings.address == settings.address:
+        generation = current.generation
+    else:
+        generation = max((each.generation for each in generations), default=0) + 1
+    planned = StreamQueue(call.tenant_id, name, generation, settings, True, 0.0)
+    return _Checked(settings, generation, await check_stream(planned, sealed=call.service.sealer.has_key))
+
+
+async def _set_stream(call: Call, name: str, checked: _Checked) -> None:
+    made = await call.service.store.streams.set_stream(call.tenant_id, name, checked.settings)
+    if made is not None and made.generation != checked.generation:
+        await check_stream(made, sealed=True)  # another request came in between: create these streams too
+    await call.act("queues.stream", name, "store" if made is None else shown_address(made.settings.address))
+
+
+def _is_root(call: Call) -> bool:
+    return call.who.role is Role.ROOT
+
+
+def _changed(before: StreamSettings | None, asked: StreamRequest) -> StreamSettings:
+    given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
+    if before is not None:
+        return msgspec.structs.replace(before, **given)
+    if "address" not in given:
+        raise InvalidInput(
+            "`address` is required: the queue goes through the store", field="stream", remedy="such as redis://host/0"
+        )
+    return StreamSettings(**given)
 
 
 def _name(call: Call) -> str:
@@ -106,13 +180,40 @@ def _name(call: Call) -> str:
         raise NotFound("the queue does not exist") from None
 
 
-def _view(queue: Queue) -> QueueView:
-    limits = queue.limits
-    return struct_like(
-        QueueView,
-        queue,
-        depth=struct_like(DepthView, queue.depth),
-        running_limit=limits.running,
-        rate=None if limits.rate is None else str(limits.rate),
-        running=None if limits.running is None else queue.running,
+async def _shown(call: Call, queue: Queue, notes: Sequence[str] = ()) -> QueueView:
+    return _view(call, queue, await call.service.store.streams.stream_queues(call.tenant_id), notes)
+
+
+def _view(call: Call, queue: Queue, streams: Sequence[StreamQueue], notes: Sequence[str] = ()) -> QueueView:
+    depth, limits = queue.depth, queue.limits
+    generations = [each for each in streams if each.queue == queue.name]
+    current = next((each for each in generations if each.current), None)
+    if current is not None and not notes:
+        notes = notes_on(current.settings, sealed=call.service.sealer.has_key)
+    return QueueView(
+        queue.name,
+        queue.paused,
+        queue.paused_at,
+        DepthView(depth.high, depth.medium, depth.low, depth.capped),
+        limits.running,
+        None if limits.rate is None else str(limits.rate),
+        None if limits.running is None else queue.running,
+        queue.held_back,
+        kind="store" if current is None else "stream",
+        stream=None if current is None else _stream_view(call, current),
+        earlier_streams=sum(not each.current for each in generations),
+        notes=tuple(notes),
+    )
+
+
+def _stream_view(call: Call, stream: StreamQueue) -> StreamView:
+    settings = stream.settings
+    return StreamView(
+        broker_name(settings.address),
+        shown_address(settings.address) if _is_root(call) else None,
+        settings.only,
+        settings.fallback,
+        settings.max_depth,
+        settings.replicas,
+        stream.generation,
     )

@@ -16,7 +16,8 @@ class Streams(Protocol):
 
     async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
         """Send the plain runs of a queue through a stream; None: through the store again. A new address begins a new
-        generation. Raises `Conflict` while too many earlier ones may hold messages."""
+        generation. Raises `InvalidInput` for a queue with limits, and `Conflict` while too many earlier generations may
+        hold messages."""
 
     async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
         """Forget a generation that is not current and was found empty for two leases. False, and nothing happens,

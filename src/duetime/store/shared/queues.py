@@ -4,6 +4,7 @@ from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.protocol.store import Claims
+from duetime.store.rules.stream_limits import are_set, streamed_queue
 from duetime.store.shared.queue_rows import stored_queues, task_infos
 from duetime.store.shared.transaction import SharedContext, SharedRole, Statements, Transaction
 
@@ -29,6 +30,9 @@ class QueueRole(SharedRole):
         words = {"running": limits.running, "rate": rate and rate.count, "period": rate and rate.period}
 
         async def work(transaction: Transaction) -> None:
+            await transaction.lock("lock_queue", tenant_id=tenant_id, queue=queue)
+            if are_set(limits) and await transaction.value("is_streamed", tenant_id=tenant_id, queue=queue):
+                raise streamed_queue(limits)
             limit_id = await transaction.value("set_queue_limits", tenant_id=tenant_id, name=queue, **words)
             if limits.running is not None:
                 await transaction.execute("hold_running", limit_id=limit_id)

@@ -7,6 +7,7 @@ import msgspec
 
 from duetime.errors import Conflict
 from duetime.model.carried import StreamQueue, StreamSettings
+from duetime.store.rules.stream_limits import limited_queue
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
 CHANGED_RECENTLY: Final = timedelta(minutes=20)
@@ -33,6 +34,9 @@ class StreamQueueRole(SharedRole):
         of_queue = {"tenant_id": tenant_id, "queue": queue}
 
         async def work(transaction: Transaction) -> None:
+            await transaction.lock("lock_queue", **of_queue)
+            if settings is not None and await transaction.value("is_limited_queue", **of_queue):
+                raise limited_queue()
             rows = await transaction.rows("streams_of_queue", **of_queue)
             current = rows[0] if rows and rows[0]["usable"] else None
             if settings is not None and current is not None and current["address"] == settings.address:

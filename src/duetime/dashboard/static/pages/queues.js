@@ -17,6 +17,16 @@ function limits(queue) {
   return found.join(", ") || "none";
 }
 
+// Where plain runs wait: in the store, or in a stream at a broker.
+function kind(queue) {
+  if (!queue.stream) return queue.earlier_streams ? "store, a stream empties" : "store";
+  const found = [queue.stream.broker];
+  if (queue.stream.only) found.push("only");
+  if (queue.stream.fallback) found.push("falls back to the store");
+  if (queue.stream.max_depth !== null) found.push(`at most ${number(queue.stream.max_depth)}`);
+  return found.join(", ");
+}
+
 export function Queues() {
   const { data, error, reload } = useData((signal) => get("/v1/queues", {}, signal), ["queues page"], { live: anything, every: 10000 });
   const steer = (queue) => {
@@ -33,13 +43,14 @@ export function Queues() {
     ${data && !data.items.length && html`<div class="card"><${Empty} title="There are no queues yet.">The first job creates one.</${Empty}></div>`}
     ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
       <thead><tr>
-        <th scope="col">Queue</th><th scope="col">State</th><th scope="col">Waiting</th>
+        <th scope="col">Queue</th><th scope="col">State</th><th scope="col">Kind</th><th scope="col">Waiting</th>
         <th scope="col">High</th><th scope="col">Medium</th><th scope="col">Low</th><th scope="col">Limits</th>
         ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
       </tr></thead>
       <tbody>${data.items.map((queue) => html`<tr key=${queue.name}>
         <td class="wide"><a class="job-name" href="/jobs?queue=${encodeURIComponent(queue.name)}">${queue.name}</a></td>
         <td>${queue.paused ? html`<${Badge} status="PAUSED" /> <${Moment} at=${queue.paused_at} />` : html`<${Badge} status="ACTIVE" word="Active" />`}</td>
+        <td class="soft small" title=${[queue.stream && queue.stream.address, ...queue.notes].filter(Boolean).join("\n")}>${kind(queue)}</td>
         <td style=${{ minWidth: "150px" }}>
           <div>${number(waits(queue))}${queue.depth.capped ? "+" : ""}</div>
           <${Meter} share=${waits(queue) / most} label=${`Waiting in ${queue.name}`} />

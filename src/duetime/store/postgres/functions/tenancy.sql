@@ -95,6 +95,18 @@ begin
 end $$;
 revoke execute on function duetime.keep_queues from public;
 
+-- Whether a queue of the tenant that the transaction acts for goes through a stream. The tenant's role may not read where.
+create or replace function duetime.is_streamed(queue text) returns boolean
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        select 1 from duetime.stream_queues s
+        where s.tenant_id = duetime.current_tenant() and s.queue = is_streamed.queue and s.current);
+end $$;
+revoke execute on function duetime.is_streamed from public;
+grant execute on function duetime.is_streamed to duetime_tenant;
+
 create or replace function duetime.keep_stream_queues() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -23,3 +23,14 @@ select value from duetime.meta where name = $1;
 -- forget_spent: days before this one are never remembered again
 insert into duetime.meta as m (name, value) values ($1, $2)
 on conflict (name) do update set value = greatest(m.value, excluded.value);
+
+-- lock_queue: one transaction at a time decides whether a queue has limits or goes through a stream
+select pg_advisory_xact_lock(hashtextextended('duetime queue ' || :tenant_id::int || ' ' || :queue::text, 0)) is null as known;
+
+-- is_streamed: whether a queue goes through a stream
+select duetime.is_streamed(:queue) as known;
+
+-- is_limited_queue: whether a queue has a limit
+select exists (
+    select 1 from duetime.limits where tenant_id = :tenant_id and kind = LimitKind.QUEUE and name = :queue collate "C"
+        and (running is not null or rate is not null)) as known;
