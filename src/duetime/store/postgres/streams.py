@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import date
+from typing import Any
 from uuid import UUID
 
 from duetime.errors import LeaseLost
@@ -40,26 +41,19 @@ class StreamsRole(Role, StreamQueueRole):
     async def _end(self, worker_id: UUID, ends: Sequence[CarriedEnd], keys: Collection[LaneKey]) -> frozenset[UUID]:
         lanes = await self.lane_book.homes(keys)
         runs = [end.run for end in ends]
-        found = found_by(runs)
         used = sorted(set(lanes.values()))
-        refused: list[UUID] | None = await self.database.fetchval(
-            "end_carried",
-            [run.run_id for run in runs],
-            [run.job_id for run in runs],
-            [run.lane.tenant_id for run in runs],
-            [lanes[run.lane].id for run in runs],
-            [run.due for run in runs],
-            [end.started for end in ends],
-            [run.timeout_ms for run in runs],
-            [run.args for run in runs],
-            [run.options for run in runs],
-            [end.result for end in ends],
-            [end.logs for end in ends],
-            worker_id,
-            *columns(used, 2),
-            *columns(found.labels, 3),
-            *columns(found.payloads, 2),
-        )
+        rows = [
+            (
+                *_told(run),
+                lanes[run.lane].id,
+                end.started,
+                end.result,
+                end.logs,
+            )
+            for end, run in zip(ends, runs, strict=True)
+        ]
+        arguments = (*columns(rows, 11), worker_id, *columns(used, 2), *_found(runs))
+        refused: list[UUID] | None = await self.database.fetchval("end_carried", *arguments)
         return frozenset(refused or ())
 
     @retry_on_deadlock
@@ -78,28 +72,13 @@ class StreamsRole(Role, StreamQueueRole):
         suspect = how is Landed.SUSPECT
         keys = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
         holder = (worker_id, claim_no) if how is Landed.RUNNING else (None, None)
-        found = found_by(runs)
+        found = _found(runs)
         for tries_left in reversed(range(LANE_TRIES)):
             lanes = await self.lane_book.ids({*keys, *keys.values()}, new_work=False)
             try:
-                stored: list[UUID] = await self.database.fetchval(
-                    "land",
-                    [run.run_id for run in runs],
-                    [run.job_id for run in runs],
-                    [run.lane.tenant_id for run in runs],
-                    [lanes[keys[run.lane]] for run in runs],
-                    [lanes[run.lane] for run in runs],
-                    [run.due for run in runs],
-                    [starts[run.run_id] for run in runs],
-                    [run.timeout_ms for run in runs],
-                    [run.args for run in runs],
-                    [run.options for run in runs],
-                    suspect,
-                    *holder,
-                    *self.lane_book.stamped(lanes.values()),
-                    *columns(found.labels, 3),
-                    *columns(found.payloads, 2),
-                )
+                rows = [(*_told(run), lanes[keys[run.lane]], lanes[run.lane], starts[run.run_id]) for run in runs]
+                arguments = (*columns(rows, 10), suspect, *holder, *self.lane_book.stamped(lanes.values()), *found)
+                stored: list[UUID] = await self.database.fetchval("land", *arguments)
                 break
             except LaneGone:  # nothing was stored
                 if not tries_left:
@@ -114,3 +93,14 @@ class StreamsRole(Role, StreamQueueRole):
     async def prune_spent(self, before: date) -> int:
         now = await self.database.fetchval("clock")
         return await drop_spent(self.database, forgettable(before, now))
+
+
+def _told(run: CarriedRun) -> tuple[Any, ...]:
+    """What both functions are given of a run."""
+    ids = (run.run_id, run.job_id, run.lane.tenant_id)
+    return (*ids, run.due, run.timeout_ms, run.args, run.options)
+
+
+def _found(runs: Sequence[CarriedRun]) -> list[list[Any]]:
+    found = found_by(runs)
+    return [*columns(found.labels, 3), *columns(found.payloads, 2)]

@@ -78,8 +78,8 @@ end $$;
 
 -- End carried runs as SUCCEEDED; returns the refused ones (null: none). History refers to their lanes, which need not be
 -- awake, only kept: lanes that were in use within a day are not removed. Clocks of workers and of callers may be ahead.
-create or replace function duetime.end_carried(ids uuid[], jobs uuid[], tenants integer[], lanes integer[],
-    dues bigint[], starts bigint[], timeouts integer[], args bytea[], options bytea[], results bytea[], logs bytea[],
+create or replace function duetime.end_carried(ids uuid[], jobs uuid[], tenants integer[], dues bigint[],
+    timeouts integer[], args bytea[], options bytea[], lanes integer[], starts bigint[], results bytea[], logs bytea[],
     worker uuid, used integer[], nonces bigint[], label_places integer[], label_kinds text[], label_values text[],
     payload_places integer[], payload_ids uuid[])
 returns uuid[] language plpgsql
@@ -121,8 +121,8 @@ end $$;
 
 -- Store carried runs; returns the stored ones. With a worker they run under its claim `number`; repeated, it returns the
 -- runs that this claim holds. Otherwise they wait; `suspect`: a worker may have died of them.
-create or replace function duetime.land(ids uuid[], jobs uuid[], tenants integer[], lanes integer[], homes integer[],
-    dues bigint[], starts bigint[], timeouts integer[], args bytea[], options bytea[], suspect boolean, worker uuid,
+create or replace function duetime.land(ids uuid[], jobs uuid[], tenants integer[], dues bigint[], timeouts integer[],
+    args bytea[], options bytea[], lanes integer[], homes integer[], starts bigint[], suspect boolean, worker uuid,
     number bigint, used integer[], nonces bigint[], label_places integer[], label_kinds text[], label_values text[],
     payload_places integer[], payload_ids uuid[])
 returns uuid[] language plpgsql

@@ -1,11 +1,11 @@
 -- end_carried: end carried runs as SUCCEEDED; returns those that were spent before
-select duetime.end_carried($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::bigint[], $6::bigint[], $7::int[],
-    $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12, $13::int[], $14::bigint[], $15::int[], $16::text[],
+select duetime.end_carried($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::int[], $6::bytea[],
+    $7::bytea[], $8::int[], $9::bigint[], $10::bytea[], $11::bytea[], $12, $13::int[], $14::bigint[], $15::int[], $16::text[],
     $17::text[], $18::int[], $19::uuid[]);
 
 -- land: store carried runs; returns the stored ones
-select duetime.land($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::int[], $6::bigint[], $7::bigint[], $8::int[],
-    $9::bytea[], $10::bytea[], $11, $12, $13, $14::int[], $15::bigint[], $16::int[], $17::text[], $18::text[],
+select duetime.land($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::int[], $6::bytea[], $7::bytea[], $8::int[],
+    $9::int[], $10::bigint[], $11, $12, $13, $14::int[], $15::bigint[], $16::int[], $17::text[], $18::text[],
     $19::int[], $20::uuid[]);
 
 -- find_homes: the lanes with these keys that history may refer to
