@@ -122,10 +122,15 @@ class CompletingRole(Role):
         return len(rows)
 
     async def apply_judged(
-        self, transaction: Transaction, worker_id: UUID, completions: Sequence[Completion]
+        self,
+        transaction: Transaction,
+        worker_id: UUID,
+        completions: Sequence[Completion],
+        lanes: Mapping[UUID, int] | None = None,
+        /,
     ) -> Collection[int]:
         assert isinstance(transaction, PostgresTransaction)
-        return (await apply(transaction.connection, worker_id, completions)).freed
+        return (await apply(transaction.connection, worker_id, completions, lanes=lanes)).freed
 
     async def free_limits(self, limit_ids: Collection[int]) -> None:
         await self.parking.free(limit_ids)

@@ -1,26 +1,21 @@
-"""Reaping: the runs of a lost worker are freed; `judge` decides what becomes of each."""
+"""Reaping, and the end of sessions whose client is gone."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
 
 from duetime.clock import monotonic
 from duetime.duration import format_duration
-from duetime.model.suspicion import Loss
-from duetime.store.postgres.completing import apply
-from duetime.store.postgres.database import DEADLINE, MARK, SQL, Connection, Row
+from duetime.store.postgres.database import DEADLINE, MARK
 from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.service import JudgeLost
-from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
-from duetime.store.rules.strays import ClaimStanding
 from duetime.store.shared.clocks import ClockRole
-from duetime.store.shared.hand_over import Complete, reap_late
-from duetime.store.shared.suspects import suspect, tend_suspects
+from duetime.store.shared.hand_over import Complete
+from duetime.store.shared.reaping import reap_claims
 
 log = logging.getLogger("duetime.reaper")
 
@@ -44,25 +39,17 @@ class ReapingRole(Role):
     """Sessions that wait for their client, by process id and start of the wait, with the time of the first sighting."""
 
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
-        judged = 0
-        freed: set[int] = set()
         await self._end_abandoned()
         await self._clocks.shift_back_in_turn()
         await self._sweep.sweep(judge)
         async with self.database.transaction() as connection:
-            # The worker's row is deleted first, so that a reaped worker can never renew.
-            await connection.execute(SQL["forget_dead_workers"])
-            judged += await self._reap_dead(connection, limit, judge, freed)
-            for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
-                judged += await _reap_overdue(connection, claim, judge, overdue, freed)
-            late, room = await reap_late(PostgresTransaction(connection), self._apply_judged, limit, judge)
-            judged += late
-            freed |= room
-            await connection.execute(SQL["forget_cancels"])
-            await tend_suspects(PostgresTransaction(connection))
-        await self.parking.free(freed)
-        self.ready.announce(judged)
-        return judged
+            transaction = PostgresTransaction(connection)
+            reaped = await reap_claims(transaction, self.run_maker, self._apply_judged, limit, judge, overdue)
+        if reaped.has_suspects:
+            self._suspects.note()
+        await self.parking.free(reaped.freed)
+        self.ready.announce(reaped.judged)
+        return reaped.judged
 
     async def _end_abandoned(self) -> None:
         """End sessions whose client is frozen or cut off, because they keep their locks.
@@ -87,41 +74,3 @@ class ReapingRole(Role):
                     format_duration(silent_for),
                     queries[pid, since],
                 )
-
-    async def _reap_dead(self, connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
-        claims = [tuple(row) for row in await connection.fetch(SQL["dead_claims"], limit)]
-        lost = [await connection.fetch(SQL["lost_runs"], ids, worker, number) for worker, number, ids, _ in claims]
-        losses = await self._losses(connection, claims, lost)
-        lanes = await suspect(PostgresTransaction(connection), self.run_maker, losses)
-        if lanes:
-            self._suspects.note()
-        for (worker_id, claim_no, run_ids, standing), rows in zip(claims, lost, strict=True):
-            if rows:
-                found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)
-                freed |= (await apply(connection, worker_id, judge(found), lanes=lanes)).freed
-            # A run that is being completed was skipped: its claim stays until the completion has ended.
-            if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
-                await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
-        return sum(map(len, lost))
-
-    async def _losses(
-        self, connection: Connection, claims: Sequence[tuple[Any, ...]], lost: Sequence[Sequence[Row]]
-    ) -> list[Loss]:
-        """The runs that were lost with their worker. Runs that a live worker does not hold have killed no process."""
-        keys = await self.lane_book.keys_within(connection, [row["home_lane"] for rows in lost for row in rows])
-        return [
-            Loss(row["id"], worker_id, row["job_id"], keys[row["home_lane"]], row["lost"] + 1)
-            for (worker_id, _, _, standing), rows in zip(claims, lost, strict=True)
-            for row in (rows if standing != ClaimStanding.NOT_HELD else ())
-        ]
-
-
-async def _reap_overdue(
-    connection: Connection, claim: Row, judge: JudgeLost, overdue: timedelta, freed: set[int]
-) -> int:
-    worker_id, claim_no, run_ids = claim
-    lost = past_timeout(await connection.fetch(SQL["lost_runs"], run_ids, worker_id, claim_no), overdue)
-    if lost:
-        freed |= (await apply(connection, worker_id, judge(lost))).freed
-    await connection.execute(SQL["next_deadline"], worker_id, claim_no)
-    return len(lost)

@@ -19,6 +19,9 @@ class PostgresRunMaker:
     ) -> Mapping[LaneKey, int]:
         return await self._lane_book.ids_within(_of(transaction), keys, new_work=new_work)
 
+    async def keys(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, LaneKey]:
+        return await self._lane_book.keys_within(_of(transaction), lane_ids)
+
     async def awake_lanes(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, int]:
         return await self._lane_book.awake_within(_of(transaction), lane_ids)
 

@@ -30,9 +30,9 @@ _NAMES = {
         flow followed generation hash held_back hint history home_lane jobs key key_name kind lane_id level
         limit_id live logs losses lost made message met missed name need nodes number object options otherwise owed
         parent place plan problem progress queue quotas rate result retried role rows rule running running_runs runs
-        said schedule seen settings size slots state status stored_jobs stretch submissions_per_second target task
-        tenant tenant_id text there tier timeout_ms token_hash tried trips unended unmet value version wanted weight
-        wrapped wrapped_by
+        said schedule seen settings size slots standing state status stored_jobs stretch submissions_per_second target
+        task tenant tenant_id text there tier timeout_ms token_hash tried trips unended unmet value version wanted
+        weight wrapped wrapped_by
     """,
     Kind.FLAG: """
         among cancel_requested elsewhere encrypt_args exact held known one_off open recurring retired

@@ -1,8 +1,8 @@
 """Handing over: runs that go on without their worker, in the hands of the receiver that it called."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 from uuid import UUID
 
 from duetime.model.attempt import Completion
@@ -10,8 +10,18 @@ from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import handed_over
 from duetime.store.shared.transaction import Row, Rows, SharedRole, Transaction
 
-Complete = Callable[[Transaction, UUID, Sequence[Completion]], Coroutine[Any, Any, Collection[int]]]
-"""Applies completions of a worker inside a transaction; returns the limits that may have room after the commit."""
+
+class Complete(Protocol):
+    async def __call__(
+        self,
+        transaction: Transaction,
+        worker_id: UUID,
+        completions: Sequence[Completion],
+        lanes: Mapping[UUID, int] | None = None,
+        /,
+    ) -> Collection[int]:
+        """Apply completions of a worker inside a transaction; runs that wait again go to these lanes. Returns the
+        limits that may have room after the commit."""
 
 
 class HandOverRole(SharedRole):

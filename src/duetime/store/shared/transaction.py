@@ -136,6 +136,9 @@ class RunMaker(Protocol):
         """The ids of lanes, which hold until the transaction ends. Only `new_work` counts against the tenant's quota of
         lanes."""
 
+    async def keys(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, LaneKey]:
+        """The keys of lanes that have runs."""
+
     async def awake_lanes(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, int]:
         """For each of these lanes, which may have fallen asleep, the id under which it is awake now."""
 

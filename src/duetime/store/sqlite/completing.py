@@ -68,10 +68,15 @@ class CompletingRole(Role):
         return count
 
     async def apply_judged(
-        self, transaction: Transaction, worker_id: UUID, completions: Sequence[Completion]
+        self,
+        transaction: Transaction,
+        worker_id: UUID,
+        completions: Sequence[Completion],
+        lanes: Mapping[UUID, int] | None = None,
+        /,
     ) -> Collection[int]:
         assert isinstance(transaction, SqliteTransaction)
-        apply(transaction.connection, transaction.at, worker_id, completions)
+        apply(transaction.connection, transaction.at, worker_id, completions, lanes)
         return ()
 
     async def free_limits(self, limit_ids: Collection[int]) -> None:

@@ -21,6 +21,11 @@ class SqliteRunMaker:
     ) -> Mapping[LaneKey, int]:
         return self._lane_book.ids(_of(transaction).connection, keys, new_work=new_work)
 
+    async def keys(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, LaneKey]:
+        connection = _of(transaction).connection
+        found = {lane_id: self._lane_book.key(connection, lane_id) for lane_id in set(lane_ids)}
+        return {lane_id: key for lane_id, key in found.items() if key is not None}
+
     async def awake_lanes(self, transaction: Transaction, lane_ids: Iterable[int]) -> Mapping[int, int]:
         connection = _of(transaction).connection
         return {lane_id: self._lane_book.awake_again(connection, lane_id) for lane_id in set(lane_ids)}
