@@ -48,6 +48,7 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "claim_limited": "`claim_many` of chosen runs in PostgreSQL",
     "due_in_backlog": "part of `due_cursors` in PostgreSQL",
     "backlogs": "part of `due_cursors` in PostgreSQL",
     "charge_fires": "part of `due_cursors` and `admit_fires` in PostgreSQL",

@@ -160,7 +160,7 @@ class Limits(Role):
         lanes = [lane for lane, _ in counted]
         asked = (lanes, [count for _, count in counted], [self.marks[lane] for lane in lanes], list(chosen))
         try:
-            rows = await connection.fetch(SQL["claim_limited"], *asked, *columns([astuple(seat) for seat in seats], 3))
+            rows = await connection.fetch(SQL["claim_many"], *asked, *columns([astuple(seat) for seat in seats], 3))
         except asyncpg.UniqueViolationError:
             raise _Twice from None
         dealt = [(row[0], Claimed(*row[1:])) for row in rows]

@@ -148,9 +148,10 @@ begin
             and (cardinality(is_served.queues) = 0 or l.queue = any(is_served.queues)));
 end $$;
 
--- Lease ready runs of each lane and deal them to workers in order, each as many as it has room for.
-create or replace function duetime.claim_many(lanes integer[], takes integer[], marks timestamptz[], workers uuid[],
-    numbers bigint[], rooms integer[])
+-- Lease ready runs of each lane, and chosen runs, and deal them to workers in order, each as many as it has room for. Limits
+-- may be locked: the time is read after that, so that no attempt starts before the attempt that made room for it has ended.
+create or replace function duetime.claim_many(lanes integer[], takes integer[], marks timestamptz[], chosen uuid[],
+    workers uuid[], numbers bigint[], rooms integer[])
 returns table (
     worker_id uuid, id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint,
     due_at timestamptz, ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer,
@@ -161,6 +162,7 @@ set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_pla
 as $$
 #variable_conflict use_column
 declare
+    moment constant timestamptz := duetime.clock();
     seat record;
     seats uuid[] := '{}'; -- for each run in turn, the worker it goes to
     seat_numbers bigint[] := '{}';
@@ -178,11 +180,14 @@ begin
             for place in 1 .. cardinality(lanes) loop
                 allowed[place] := allowed[place] and duetime.is_served(lanes[place], seat.tenant_id, seat.queues);
             end loop;
+            chosen := array(
+                select r.id from duetime.runs r
+                where r.id = any(chosen) and duetime.is_served(r.lane_id, seat.tenant_id, seat.queues));
         end if;
     end loop;
     return query
-    with picked as materialized (
-        select r.place, row_number() over () as seat
+    with wanted as materialized (
+        select r.place
         from unnest(claim_many.lanes, claim_many.takes, claim_many.marks, allowed) as l(lane, take, mark, allowed)
         join duetime.lanes n on n.id = l.lane cross join lateral (
             select r.ctid as place from duetime.runs r
@@ -192,23 +197,33 @@ begin
         ) r
         where l.allowed limit cardinality(seats)
     ),
+    named as materialized (
+        select r.ctid as place from duetime.runs r
+        where r.id = any(chosen) and r.worker_id is null and r.lane_id > 0 and r.ready_at <= duetime.now()
+            and (select n.tenant_id from duetime.lanes n where n.id = r.lane_id) = r.tenant_id
+        for update skip locked
+    ),
+    picked as materialized (
+        select p.place, row_number() over () as seat
+        from (select place from wanted union all select place from named) p limit cardinality(seats)
+    ),
     taken as (
         update duetime.runs r
         set worker_id = seats[p.seat], claim_no = seat_numbers[p.seat], fence = r.fence + 1, attempt = r.attempt + 1,
-            started_at = duetime.now(), progress = null, message = null
+            started_at = moment, progress = null, message = null, put_off_by = null
         from picked p where r.ctid = p.place
         returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
             r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
     ),
     noted as (
         insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
-        select t.worker_id, t.claim_no, duetime.now(),
+        select t.worker_id, t.claim_no, moment,
             min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
         from taken t group by t.worker_id, t.claim_no
     ),
     told as (
         insert into duetime.events (at, kind, tenant_id, ids)
-        select duetime.now(), EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
+        select moment, EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
     )
     select t.worker_id, t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at,

@@ -42,10 +42,10 @@ set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null,
 from held where r.id = any(array[held.id]) and r.worker_id = $1 and r.claim_no = any($2::bigint[])
 returning r.id, r.tenant_id, r.cancel_requested;
 
--- claim_many: lease ready runs of each lane and deal them to workers in order
+-- claim_many: lease ready runs of each lane, and chosen runs, and deal them to workers in order
 select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
     duetime.stamp(started_at), args, options, timeout_ms, checkpoint
-from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::int[]);
+from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[], $7::int[]);
 
 -- claims_before: the runs of claims whose answers were lost
 select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),

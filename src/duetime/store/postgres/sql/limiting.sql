@@ -36,12 +36,6 @@ set ready_at = duetime.clock() + least($3::interval, greatest($4::interval, (due
 from held join unnest($1::uuid[], $2::text[]) as x(id, message) on x.id = held.id
 where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 
--- claim_limited: lease ready runs while limits are locked
-select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
-    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
-from duetime.claim_limited($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[],
-    $7::int[]);
-
 -- keep_holds: store which runs hold which limits
 insert into duetime.holds as h (limit_id, run_id, fence, since)
 select x.limit_id, x.run_id, x.fence,
