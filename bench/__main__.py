@@ -34,6 +34,7 @@ from bench import (
     remote,
     steady,
     stored,
+    stream,
     submit,
     sweep,
     targets,
@@ -48,6 +49,7 @@ from tests.support.postgres import Server, installed
 SCENARIOS: dict[str, Callable[[Bench], Awaitable[None]]] = {
     "drain": drain.run,
     "submit": submit.run,
+    "stream": stream.run,
     "steady": steady.run,
     "precision": precision.run,
     "latency": latency.run,

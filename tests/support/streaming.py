@@ -9,6 +9,7 @@ from duetime.engine.intake import prepare
 from duetime.model.carried import CarriedRun, StreamQueue, StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
+from duetime.process.loop import retry_until_available
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
 from duetime.streams.address import broker_at
@@ -45,12 +46,14 @@ class Streamed:
 
     async def publish(self, messages: Sequence[CarriedRun | Announcement], tier: Tier = Tier.MEDIUM) -> None:
         stream = self.stream(tier)
-        await self.broker.publish(stream.text, await self.codec.pack(stream, messages))
+        bodies = await self.codec.pack(stream, messages)
+        await retry_until_available(lambda: self.broker.publish(stream.text, bodies), 20.0)
 
     async def depth(self) -> int:
         """How many messages are not done, in all tiers."""
         names = [self.stream(tier).text for tier in Tier]
-        return sum(depth.messages for depth in (await self.broker.depths(names)).values())
+        depths = await retry_until_available(lambda: self.broker.depths(names), 20.0)
+        return sum(depth.messages for depth in depths.values())
 
     async def is_empty(self) -> bool:
         return await self.depth() == 0

@@ -17,6 +17,7 @@ import msgspec
 
 from duetime.clock import monotonic
 from duetime.errors import LeaseLost, StoreRejected
+from duetime.model.attempt import Completion
 from duetime.model.carried import CarriedRun, Landed
 from duetime.store.protocol.store import Store
 from duetime.streams.protocol import Delivery
@@ -74,6 +75,20 @@ class CarriedRuns:
         self._lock = threading.Lock()
         self._landings: dict[Landing, None] = {}
         """Landings without an answer."""
+
+    def divide(self, completions: Sequence[Completion]) -> tuple[list[tuple[Held, Completion]], list[Completion]]:
+        """The completions of carried runs, and the others."""
+        held = self.held
+        if not held:
+            return [], list(completions)
+        mine, others = [], []
+        for item in completions:
+            each = held.get(item.run_id)
+            if each is None:
+                others.append(item)
+            else:
+                mine.append((each, item))
+        return mine, others
 
     def forget(self, held: Iterable[Held]) -> None:
         for each in held:

@@ -25,7 +25,7 @@ from duetime.ids import show
 from duetime.model.attempt import Claimed
 from duetime.model.carried import CarriedRun, Landed
 from duetime.model.claim_plan import Agenda
-from duetime.model.lane import Trial
+from duetime.model.lane import LaneKey, Trial
 from duetime.model.shares import Shares
 from duetime.model.target import kind_of
 from duetime.model.target_health import target_of
@@ -250,45 +250,52 @@ class Feed:
         for stream, group in by_stream.items():
             name = self.streams[stream]
             messages = await self._context.codec.unpack(name, [delivery.body for delivery in group])
-            runs = []
+            runs, of_runs = [], []
             for delivery, message in zip(group, messages, strict=True):
-                if isinstance(message, CarriedRun):
-                    runs.append((message, delivery))
+                if type(message) is CarriedRun:
+                    runs.append(message)
+                    of_runs.append(delivery)
                 elif isinstance(message, Announcement):
                     self._announced.append((message, delivery))
                 elif isinstance(message, Unreadable):
                     self._leave(stream, message.reason)
-                else:
+                elif isinstance(message, Refused):
                     await self._refuse(name, delivery, message)
             if runs:
-                opened = await opened_args(self._context.store.sealer, [run for run, _ in runs])
-                self._start(runs, opened)
+                self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
-    def _start(self, runs: Sequence[tuple[CarriedRun, Delivery]], opened: Mapping[UUID, Opened]) -> None:
+    def _start(self, runs: Sequence[CarriedRun], deliveries: Sequence[Delivery], opened: Mapping[UUID, Opened]) -> None:
         wants, held, session = self._context.wants, self._context.carried.held, self.session
-        stopping = self._context.claimer.session is not session
+        start, holds, acknowledge = wants.start, wants.holds, self.acknowledge
         session.claimed_at = now = monotonic()
-        started = self._context.now()
-        start = wants.start
-        for run, delivery in runs:
-            known = held.get(run.run_id)
-            if known is not None:
-                known.deliveries.append(delivery)
+        started, open_now = self._context.now(), wants.open_targets()
+        lane, reason = None, None
+        for run, delivery in zip(runs, deliveries, strict=True):
+            run_id = run.run_id
+            if run_id in held:
+                held[run_id].deliveries.append(delivery)
                 continue
             if delivery.redelivered:
                 self._context.meters.redelivered += 1
                 self._to_land.append(_ToLand(run, delivery, Landed.SUSPECT, "redelivered"))
                 continue
-            place = self._place_of(run)
-            reason = "stopped" if stopping else self._why_not(run, place)
-            if reason is not None or place is None:
-                self._to_land.append(_ToLand(run, delivery, Landed.WAITING, reason or "task"))
+            if run.lane is not lane:
+                lane = run.lane
+                reason = self._why_not(lane, now)
+            why = reason
+            if why is None and open_now and target_of(lane, run.options) in open_now:
+                why = "breaker"
+            if why is None and holds(run_id):
+                why = "duplicate"
+            if why is not None:
+                self._to_land.append(_ToLand(run, delivery, Landed.WAITING, why))
                 continue
-            self._places[place] = now
-            args, problem, key_unknown = opened.get(run.run_id, (run.args, None, False))
+            args, problem, key_unknown = run.args, None, False
+            if opened:
+                args, problem, key_unknown = opened.get(run_id, (args, problem, key_unknown))
             # As it would be claimed for the first time.
             claimed = Claimed(
-                run.run_id,
+                run_id,
                 run.job_id,
                 lane_id=0,
                 fence=1,
@@ -304,29 +311,24 @@ class Feed:
                 args_problem=problem,
                 key_unknown=key_unknown,
             )
-            held[run.run_id] = Held(run, session, self.acknowledge, [delivery], started, now, now)
-            start(session, 0, claimed, run.lane)
+            held[run_id] = Held(run, session, acknowledge, [delivery], started, now, now)
+            start(session, 0, claimed, lane)
 
-    def _place_of(self, run: CarriedRun) -> int | None:
-        places = self._context.wants.places
-        task = run.lane.task
-        return places.get(task) if task in places else places.get(kind_of(task))
-
-    def _why_not(self, run: CarriedRun, place: int | None) -> str | None:
-        """Why a run does not start here."""
-        wants = self._context.wants
+    def _why_not(self, lane: LaneKey, now: float) -> str | None:
+        """Why runs of this lane do not start here now."""
+        wants, claimer = self._context.wants, self._context.claimer
+        places, task = wants.places, lane.task
+        place = places.get(task) if task in places else places.get(kind_of(task))
         if place is None:
             return "task"
+        self._places[place] = now
+        if claimer.session is not self.session:
+            return "stopped"
         if place >= Place.CALL and wants.slots.free[place] <= 0:
             return "slots"  # the other places have a queue, and hand back what does not start soon
-        if (run.lane.tenant_id, run.lane.queue) in self.paused_queues:
+        if (lane.tenant_id, lane.queue) in self.paused_queues:
             return "paused"
-        if self._context.claimer.trial(run.lane) != Trial.NONE:
-            return "trial"
-        open_now = wants.open_targets()
-        if open_now and target_of(run.lane, run.options) in open_now:
-            return "breaker"
-        return "duplicate" if wants.holds(run.run_id) else None
+        return "trial" if claimer.trial(lane) != Trial.NONE else None
 
     def _leave(self, stream: str, reason: str) -> None:
         """Leave a stream to processes that can read it. The message comes back after a lease."""

@@ -59,14 +59,12 @@ class StreamSource(StoreSource):
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
-        found = self._carried.held
-        mine = [(found[item.run_id], item) for item in completions if item.run_id in found] if found else []
+        mine, stored = self._carried.divide(completions)
         if not mine:
             return await super().complete(worker_id, completions, closed_claims)
         self._carried.end([each for each, _ in mine])
         ends = [pair for pair in mine if pair[0].landing is None and pair[1].verdict.event is Event.SUCCEED]
         refused = await self._end(worker_id, [pair for pair in ends if not pair[0].over])
-        stored = [item for item in completions if item.run_id not in found]
         landings: dict[Landing, None] = {}
         if len(ends) < len(mine):
             others = [pair for pair in mine if not pair[0].over]

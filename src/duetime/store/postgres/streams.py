@@ -1,8 +1,8 @@
 """Carried runs on PostgreSQL: one function call ends or lands a batch (`functions/streams.sql`)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from duetime.errors import LeaseLost
@@ -11,13 +11,15 @@ from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey, Trial
 from duetime.store.postgres.database import LaneGone, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.postgres.lanes import LANE_TRIES
+from duetime.store.postgres.lanes import LANE_TRIES, Home
 from duetime.store.postgres.partitions import drop_spent
 from duetime.store.postgres.role import Role
 from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
 from duetime.store.rules.spent_days import forgettable
 from duetime.store.shared.streams import StreamQueueRole
 from duetime.store.shared.transaction import NotUnique
+
+T = TypeVar("T")
 
 
 class StreamsRole(Role, StreamQueueRole):
@@ -30,7 +32,7 @@ class StreamsRole(Role, StreamQueueRole):
         if not ended:
             return frozenset()
         ends = ends_in_order(ended)
-        keys = {end.run.lane for end in ends}
+        keys = set({id(end.run.lane): end.run.lane for end in ends}.values())
         for _ in range(LANE_TRIES - 1):
             try:
                 return await self._end(worker_id, ends, keys)
@@ -42,17 +44,21 @@ class StreamsRole(Role, StreamQueueRole):
         lanes = await self.lane_book.homes(keys)
         runs = [end.run for end in ends]
         used = sorted(set(lanes.values()))
-        rows = [
-            (
-                *_told(run),
-                lanes[run.lane].id,
-                end.started,
-                end.result,
-                end.logs,
-            )
-            for end, run in zip(ends, runs, strict=True)
-        ]
-        arguments = (*columns(rows, 11), worker_id, *columns(used, 2), *_found(runs))
+        tenants, lane_ids = _places(runs, lanes)
+        of_runs = (
+            [run.run_id for run in runs],
+            [run.job_id for run in runs],
+            _once(tenants),
+            [run.due for run in runs],
+            _once([run.timeout_ms for run in runs]),
+            [run.args for run in runs],
+            _once([run.options for run in runs]),
+            _once(lane_ids),
+            [end.started for end in ends],
+            _once([end.result for end in ends]),
+            _once([end.logs for end in ends]),
+        )
+        arguments = (*of_runs, worker_id, *columns(used, 2), *_found(runs))
         refused: list[UUID] | None = await self.database.fetchval("end_carried", *arguments)
         return frozenset(refused or ())
 
@@ -93,6 +99,25 @@ class StreamsRole(Role, StreamQueueRole):
     async def prune_spent(self, before: date) -> int:
         now = await self.database.fetchval("clock")
         return await drop_spent(self.database, forgettable(before, now))
+
+
+def _places(runs: Sequence[CarriedRun], lanes: Mapping[LaneKey, Home]) -> tuple[list[int], list[int]]:
+    """The tenants and the lanes of these runs. Most runs share the lane, and its key, with the run before."""
+    tenants, lane_ids = [], []
+    key: LaneKey | None = None
+    tenant_id = lane_id = 0
+    for run in runs:
+        if run.lane is not key:
+            key = run.lane
+            tenant_id, lane_id = key.tenant_id, lanes[key].id
+        tenants.append(tenant_id)
+        lane_ids.append(lane_id)
+    return tenants, lane_ids
+
+
+def _once(values: list[T]) -> list[T]:
+    """One value for all, if they are the same."""
+    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 def _told(run: CarriedRun) -> tuple[Any, ...]:

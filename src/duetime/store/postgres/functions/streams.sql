@@ -46,11 +46,12 @@ as $$
 begin
     if (select l.until > duetime.now() from duetime.listening l where l.one) then
         insert into duetime.events (at, kind, tenant_id, ids)
-        select duetime.now(), k.kind, x.tenant_id, array_agg(case when k.kind = EventKind.SUBMITTED then x.job_id else x.id end)
+        select duetime.now(), k.kind, coalesce(x.tenant_id, tenants[1]),
+            array_agg(case when k.kind = EventKind.SUBMITTED then x.job_id else x.id end)
         from unnest(tell_carried.jobs, tell_carried.ids, tenants, fresh) as x(job_id, id, tenant_id, fresh)
         cross join unnest(kinds) with ordinality as k(kind, place)
         where x.fresh is not false
-        group by k.place, k.kind, x.tenant_id order by k.place;
+        group by k.place, k.kind, coalesce(x.tenant_id, tenants[1]) order by k.place;
     end if;
 end $$;
 
@@ -62,14 +63,14 @@ as $$
 begin
     if cardinality(label_places) > 0 then
         insert into duetime.labels (tenant_id, kind, value, job_id)
-        select tenants[l.place], l.kind::"char", l.value, jobs[l.place]
+        select coalesce(tenants[l.place], tenants[1]), l.kind::"char", l.value, jobs[l.place]
         from unnest(label_places, label_kinds, label_values) as l(place, kind, value)
         where fresh is null or fresh[l.place]
         on conflict do nothing;
     end if;
     if cardinality(payload_places) > 0 then
         insert into duetime.payload_refs (payload_id, job_id, tenant_id)
-        select p.payload_id, jobs[p.place], tenants[p.place]
+        select p.payload_id, jobs[p.place], coalesce(tenants[p.place], tenants[1])
         from unnest(payload_places, payload_ids) as p(place, payload_id)
         where fresh is null or fresh[p.place]
         on conflict do nothing;
@@ -78,6 +79,8 @@ end $$;
 
 -- End carried runs as SUCCEEDED; returns the refused ones (null: none). History refers to their lanes, which need not be
 -- awake, only kept: lanes that were in use within a day are not removed. Clocks of workers and of callers may be ahead.
+-- An array with one value, of tenants, lanes, timeouts, options, results or logs, stands for that value in every run: each
+-- value of an array costs the client more than its place in the row.
 create or replace function duetime.end_carried(ids uuid[], jobs uuid[], tenants integer[], dues bigint[],
     timeouts integer[], args bytea[], options bytea[], lanes integer[], starts bigint[], results bytea[], logs bytea[],
     worker uuid, used integer[], nonces bigint[], label_places integer[], label_kinds text[], label_values text[],
@@ -87,6 +90,10 @@ set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     fresh boolean[];
+    one_timeout constant integer := case when cardinality(timeouts) = 1 then timeouts[1] end;
+    one_options constant bytea := case when cardinality(options) = 1 then options[1] end;
+    one_result constant bytea := case when cardinality(results) = 1 then results[1] end;
+    one_log constant bytea := case when cardinality(logs) = 1 then logs[1] end;
 begin
     if exists (
         select 1 from unnest(used, nonces) as x(id, nonce) where (
@@ -99,10 +106,12 @@ begin
     fresh := duetime.spend(end_carried.ids);
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
         due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs)
-    select x.id, x.job_id, x.tenant_id, x.lane_id, 1, 1, 0, AttemptState.SUCCEEDED, RunState.SUCCEEDED,
+    select x.id, x.job_id, coalesce(x.tenant_id, tenants[1]), coalesce(x.lane_id, end_carried.lanes[1]), 1, 1, 0,
+        AttemptState.SUCCEEDED, RunState.SUCCEEDED,
         least(m.due_at, duetime.now()), least(m.due_at, duetime.now()),
-        least(greatest(m.started_at, m.due_at), duetime.now()), duetime.now(), worker, x.timeout_ms, x.args, x.options,
-        x.result, x.log
+        least(greatest(m.started_at, m.due_at), duetime.now()), duetime.now(), worker,
+        coalesce(one_timeout, x.timeout_ms), x.args, coalesce(one_options, x.options), coalesce(one_result, x.result),
+        coalesce(one_log, x.log)
     from unnest(end_carried.ids, jobs, tenants, end_carried.lanes, dues, starts, timeouts, end_carried.args,
         end_carried.options, results, end_carried.logs, fresh)
         as x(id, job_id, tenant_id, lane_id, due, start, timeout_ms, args, options, result, log, fresh)

@@ -1,0 +1,113 @@
+"""Through a Redis stream to history: messages of one packed field, 500 in a read, history written while the next are
+read, then acknowledged and deleted. One connection to each, durable commits, and no check for messages that come
+twice."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+from redis.asyncio import Redis
+
+from bench.limits.drain import ARGS, BATCH, TABLES
+from duetime.ids import new_ids
+
+STREAM, GROUP = "pinned", "pinned"
+_INSERT = """
+insert into pinned.history
+select x.id, 1, 1, x.job_id, 1, 1, 2, to_timestamp(x.due / 1e6), to_timestamp(x.started / 1e6), now(), $5, null, x.args
+from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $6::bytea[]) as x(id, job_id, due, started, args)
+"""
+
+
+class _Message(msgspec.Struct, array_like=True, gc=False):
+    run_id: UUID
+    job_id: UUID
+    tenant_id: int
+    task: str
+    due: int
+    args: bytes
+    timeout_ms: int
+
+
+_encode = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+_decode = msgspec.msgpack.Decoder(_Message).decode
+
+
+async def drain_redis(dsn: str, url: str, runs: int) -> float:
+    """Runs a second from a stream to history."""
+    redis: Redis = Redis.from_url(url, protocol=2)
+    redis.set_response_callback("XREADGROUP", _unchanged)  # type: ignore[arg-type]
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(TABLES)
+        await _fill(redis, runs)
+        began = time.perf_counter()
+        await _drain(redis, connection, runs)
+        return runs / (time.perf_counter() - began)
+    finally:
+        await redis.delete(STREAM)
+        await redis.aclose()
+        await connection.close()
+
+
+def _unchanged(answer: Any, **_: Any) -> Any:
+    """The client would turn every message into a dictionary."""
+    return answer
+
+
+async def _ask(redis: Redis, *command: Any) -> Any:
+    return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+
+async def _fill(redis: Redis, runs: int) -> None:
+    await _ask(redis, "XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM")
+    due = time.time_ns() // 1000
+    for start in range(0, runs, 1000):
+        pipeline = redis.pipeline(transaction=False)
+        for run_id, job_id in zip(*[iter(new_ids(2 * min(1000, runs - start)))] * 2, strict=True):
+            body = _encode(_Message(run_id, job_id, 1, "nothing", due, ARGS, 30_000))
+            pipeline.execute_command("XADD", STREAM, "*", "m", body)
+        await pipeline.execute()
+
+
+async def _drain(redis: Redis, connection: "asyncpg.Connection[Any]", runs: int) -> None:
+    worker = new_ids(1)[0]
+    writing: asyncio.Task[None] | None = None
+    done = 0
+    while done < runs:
+        command = ("XREADGROUP", "GROUP", GROUP, "one", "COUNT", BATCH, "STREAMS", STREAM, ">")
+        ((_, entries),) = await _ask(redis, *command)
+        messages = [_decode(fields[1]) for _, fields in entries]
+        if writing is not None:
+            await writing
+        writing = asyncio.create_task(_write(redis, connection, worker, [entry[0] for entry in entries], messages))
+        done += len(entries)
+    if writing is not None:
+        await writing
+
+
+async def _write(
+    redis: Redis,
+    connection: "asyncpg.Connection[Any]",
+    worker: UUID,
+    ids: Sequence[bytes],
+    messages: Sequence[_Message],
+) -> None:
+    started = time.time_ns() // 1000
+    await connection.execute(
+        _INSERT,
+        [each.run_id for each in messages],
+        [each.job_id for each in messages],
+        [each.due for each in messages],
+        [started] * len(messages),
+        worker,
+        [each.args for each in messages],
+    )
+    pipeline = redis.pipeline(transaction=True)
+    pipeline.execute_command("XACK", STREAM, GROUP, *ids)
+    pipeline.execute_command("XDEL", STREAM, *ids)
+    await pipeline.execute()
