@@ -25,11 +25,13 @@
     ├── StoreError              the database returned an error
     │   ├── StoreUnavailable    it cannot be reached or asks to retry: back off and retry
     │   │   ├── StreamUnavailable   the same for a broker
+    │   │   ├── ArchiveUnavailable  the same for the storage of archived history
     │   │   └── ServerUnavailable   the same for a duetime server
     │   │       └── RateLimited     the caller has used up a limit; nothing was changed
     │   ├── StoreRejected       it refuses these rows: a retry cannot help
     │   ├── SealBroken          encrypted data cannot be opened: it was modified
     │   │   └── KeyUnknown          it was encrypted with a key that this process does not have
+    │   ├── ArchiveDamaged      a file of archived history is missing or is not what was written
     │   ├── StoreRewound        it has lost data that this process knows: restart the process
     │   └── SchemaMismatch      this code cannot run on its schema
     └── StoreLocked             the embedded file belongs to another process
@@ -159,6 +161,10 @@ class StreamUnavailable(StoreUnavailable):
     """The broker of a stream queue cannot be reached, or asks to retry."""
 
 
+class ArchiveUnavailable(StoreUnavailable):
+    """The storage of archived history cannot be reached now: back off and retry."""
+
+
 class ServerUnavailable(StoreUnavailable):
     """The server cannot be reached, or asks to retry."""
 
@@ -187,6 +193,10 @@ class SealBroken(StoreError):
 
 class KeyUnknown(SealBroken):
     """Encrypted data needs a key that this process does not have."""
+
+
+class ArchiveDamaged(StoreError):
+    """A file of archived history is missing, or is not what was written."""
 
 
 class StoreRewound(StoreError):

@@ -241,6 +241,21 @@ def mail_server(description: str) -> Kind:
     return Kind(description, accepts, read, default="none", show=_show_address, secret=True)
 
 
+def archive(description: str) -> Kind:
+    def read(given: object) -> str:
+        address = _text(given)
+        parts = urlsplit(address)
+        if parts.query or parts.fragment or "@" in parts.netloc:
+            raise ValueError("it has parts that belong into other settings (archive_endpoint, archive_access_key)")
+        if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
+            return address
+        if parts.scheme == "s3" and parts.netloc:
+            return address.rstrip("/")
+        raise ValueError("it is neither file:///folder nor s3://bucket/prefix")
+
+    return Kind(description, "file:///path/to/folder, or s3://bucket/prefix", read, default="none", secret=True)
+
+
 def secret(description: str) -> Kind:
     def show(value: str | None) -> str | None:
         return None if value is None else "***"

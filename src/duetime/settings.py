@@ -133,8 +133,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 20
 
     retention: Annotated[
-        timedelta, kinds.duration("How long finished runs and their history are kept.", "1h", "36525d")
+        timedelta,
+        kinds.duration("How long the database keeps finished runs and their history.", "1h", "36525d"),
     ] = timedelta(days=30)
+    archive_url: Annotated[
+        str | None,
+        kinds.archive("Where history is kept as files before the database removes it; needs `duetime[archive]`."),
+    ] = None
+    archive_retention: Annotated[
+        timedelta, kinds.duration("How long the archive keeps a day of history.", "1d", "36525d")
+    ] = timedelta(days=365)
+    archive_after: Annotated[
+        timedelta,
+        kinds.duration("How long after its end a day of history is archived.", "0s", "36525d"),
+    ] = timedelta(hours=1)
+    archive_endpoint: Annotated[str | None, kinds.server("The URL of S3-compatible storage that is not Amazon's.")] = (
+        None
+    )
+    archive_region: Annotated[str, kinds.text("The region of the bucket.")] = "us-east-1"
+    archive_access_key: Annotated[
+        str | None,
+        kinds.secret("The access key of the storage. Default: as the AWS SDK finds it (variables, profile, instance)."),
+    ] = None
+    archive_secret_key: Annotated[str | None, kinds.secret("The secret key of `archive_access_key`.")] = None
     dead_letter_retention: Annotated[
         timedelta,
         kinds.duration("How long dead letters are kept for inspection and replay.", "1h", "36525d"),
@@ -374,7 +395,14 @@ def _kinds() -> dict[str, kinds.Kind]:
 
 
 _KINDS = _kinds()
-_NEEDS = {"tls_key": "tls_cert", "tls_client_ca": "tls_cert", "client_key": "client_cert"}
+_NEEDS = {
+    "tls_key": "tls_cert",
+    "tls_client_ca": "tls_cert",
+    "client_key": "client_cert",
+    "archive_endpoint": "archive_url",
+    "archive_access_key": "archive_secret_key",
+    "archive_secret_key": "archive_access_key",
+}
 """Settings that require another one."""
 
 

@@ -148,6 +148,8 @@ class Run(msgspec.Struct, frozen=True):
     """Why its arguments cannot be decrypted here."""
     first_started_at: datetime | None = None
     """When it started for the first time; `started_at` is the start of its last attempt."""
+    archived: bool = False
+    """Whether it was read from the archive."""
 
     @property
     def value(self) -> Any:

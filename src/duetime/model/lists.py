@@ -97,6 +97,8 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     items: tuple[T, ...]
     next: UUID | None = None
     """Where to continue (`before=`); None at the end."""
+    archived: bool = False
+    """Whether items were read from the archive."""
 
 
 class JobItem(msgspec.Struct, frozen=True):
@@ -141,6 +143,8 @@ class RunItem(msgspec.Struct, frozen=True):
     """The id of the run that this one repeats."""
     first_started_at: datetime | None = None
     """When it started for the first time; `started_at` is the start of its last attempt."""
+    archived: bool = False
+    """Whether it was read from the archive."""
 
 
 class RunEnd(msgspec.Struct, frozen=True):

@@ -11,9 +11,13 @@ import msgspec
 
 from duetime.api.http_server import HttpServer
 from duetime.api.service import Service
+from duetime.archive.archive import archive_of
+from duetime.archive.archived_store import archived
+from duetime.archive.storage import storage_of
 from duetime.client.transport import Transport
 from duetime.crypto.tls import ClientTls
 from duetime.engine.alarm import Alarm
+from duetime.engine.archiver import Archiver, ArchiverLoop
 from duetime.engine.breaker_timer import BreakerTimer, breaker_policy
 from duetime.engine.canary import Canary
 from duetime.engine.clock_guard import ClockGuard
@@ -165,6 +169,9 @@ class Node:
         own = store_for(self._settings, serves=self._serve, lock_timeout=_FILE_TIMEOUT)
         observer = StoreObserver(self.meters, self._tracer)
         store = observed(own, observer)
+        storage = storage_of(self._settings)
+        if storage is not None:
+            store = archived(store, storage)
         try:
             with stopped_by_signals(self.stop):
                 # If it was stopped meanwhile, nothing has started that would need a stop.
@@ -260,7 +267,12 @@ class Node:
         gauges, settings = self.meters.gauges, self._settings
         gauges["duetime_pool_connections_used"] = lambda: {(): float(store.survey.connections()[0])}
         gauges["duetime_pool_connections"] = lambda: {(): float(store.survey.connections()[1])}
-        loops = []
+        loops: list[Loop] = []
+        if self._with_loops and (archive := archive_of(store, settings)) is not None:
+            guard = ClockGuard(store, lease=settings.lease)
+            archiver = Archiver(store, archive, retention=settings.retention, guard=guard, meters=self.meters)
+            loops.append(ArchiverLoop(archiver))
+            gauges["duetime_archive_waiting_days"] = lambda: {(): float(self.meters.archive_waiting)}
         if self._with_loops:
             surveyor = Surveyor(store, self.meters, know_tiers=observer.know_tiers, unserved=lambda: watcher.unserved)
             loops.append(Loop("surveyor", surveyor.tick, jitter=0.2))

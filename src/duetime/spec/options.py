@@ -131,6 +131,15 @@ class TaskOptions(TypedDict, total=False):
             at_most=7 * DAY,
         ),
     ]
+    archive_retention: Annotated[
+        Duration | None,
+        Option(
+            "How long the archive keeps ended runs, instead of the setting `archive_retention`. 0: not at all.",
+            example="730d",
+            at_least=0,
+            at_most=36_525 * DAY,
+        ),
+    ]
 
 
 class JobOptions(TaskOptions, total=False):

@@ -31,6 +31,7 @@ GAUGES = {
     "duetime_queue_depth": _GaugeText("Due runs that wait, by priority; counted up to a cap.", ("priority",)),
     "duetime_oldest_due_age_seconds": _GaugeText("How long the oldest due run has waited."),
     "duetime_dead_letters": _GaugeText("Runs that used up their attempts; counted up to a cap."),
+    "duetime_archive_waiting_days": _GaugeText("Days of history that are due to be archived."),
     "duetime_breakers": _GaugeText("Breakers that are not closed, by state.", ("state",)),
     "duetime_workers": _GaugeText(
         "Registered workers, by whether their lease is valid, and by what they run.", ("state", "kind")
@@ -75,6 +76,7 @@ class MeterCollector(Collector):
             ("duetime_passed_by_jobs", "Due jobs that this node could not plan and left to others.", meters.passed_by),
             ("duetime_stream_redelivered", "Messages that another worker held before.", meters.redelivered),
             ("duetime_stream_refused", "Messages that are not duetime's, or were modified.", meters.stream_refused),
+            ("duetime_archive_failures", "Days of history that could not be archived.", meters.archive_failures),
         ):
             yield _counter(name, text, (), {(): value})
         yield _counter("duetime_stream_landed", "Carried runs stored, by reason.", ("reason",), _one(meters.landed))

@@ -50,6 +50,10 @@ class Meters:
         """Canaries by outcome."""
         self.canary_stages = {stage: Buckets(TIMINGS) for stage in ("start", "complete", "whole")}
         self.canary_succeeded_at = 0.0
+        self.archive_failures = 0
+        """Days that could not be archived, and files that were not whole."""
+        self.archive_waiting = 0
+        """Days that are due to be archived."""
         self.gauges: dict[str, Gauge] = {}
         """Gauges that are read when scraped; the names are those of `exposition.GAUGES`."""
 

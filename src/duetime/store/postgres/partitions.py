@@ -6,17 +6,20 @@ waits for one reader would block every completion. The statement's timeout bound
 
 A day of `spent` that was dropped is never attached again, whatever the clock shows: its runs would act once more.
 `meta` keeps the first day that was not dropped.
+
+A `DropGuard` decides which days of history may be dropped, where it is archived first (`archived_days.py`).
 """
 
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import asyncpg
 
 from duetime.errors import reason_of
 from duetime.ids import first_id_at
+from duetime.model.microseconds import EPOCH
 from duetime.store.postgres.database import SQL, Connection, Database
 from duetime.store.rules.spent_days import SPENT_FROM
 
@@ -52,6 +55,10 @@ class DayTable(NamedTuple):
         day = name.removeprefix(f"{self.table}_")
         return datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
 
+    def day_of(self, name: str) -> int:
+        """A partition's day, numbered from 1970-01-01."""
+        return (self.end_of(name) - EPOCH).days - 1
+
     @property
     def pattern(self) -> str:
         return f"^{self.table}_[0-9]{{8}}$"
@@ -73,14 +80,21 @@ async def keep_room_ahead(database: Database) -> int:
         return attached
 
 
-async def drop_older(database: Database, past: datetime, now: datetime) -> int:
+class DropGuard(Protocol):
+    async def may_detach(self, connection: Connection, day: int) -> bool: ...
+
+    async def may_drop(self, connection: Connection, day: int) -> bool:
+        """Asked once the day is detached, when no row can be added. False: it is attached again."""
+
+
+async def drop_older(database: Database, past: datetime, now: datetime, guard: DropGuard | None = None) -> int:
     """Detach and drop the partitions of history whose day ended before `past`; returns how many.
 
     Yesterday's partition always stays: it is needed if the clock steps back over midnight. A partition that a
     transaction reads stays until a later round.
     """
     async with database.connection() as connection:
-        return await _drop(connection, HISTORY, min(past, now - timedelta(days=1)))
+        return await _drop(connection, HISTORY, min(past, now - timedelta(days=1)), guard)
 
 
 async def drop_spent(database: Database, before: datetime) -> int:
@@ -90,16 +104,46 @@ async def drop_spent(database: Database, before: datetime) -> int:
         return await _drop(connection, SPENT, before + timedelta(microseconds=1))
 
 
-async def _drop(connection: Connection, of: DayTable, before: datetime) -> int:
-    dropped = await _finish_drops(connection, of, before)
+async def attached_days(connection: Connection, before: datetime) -> list[int]:
+    """The days of history that ended before this time and have a partition."""
+    names = await _attached(connection, HISTORY)
+    return [HISTORY.day_of(name) for name in names if HISTORY.end_of(name) < before]
+
+
+async def attach_day(connection: Connection, day: int) -> None:
+    days = [EPOCH + timedelta(days=day)]
+    if await _missing(connection, HISTORY, days):
+        await _attach(connection, HISTORY, days)
+
+
+async def is_day_here(connection: Connection, day: int) -> bool:
+    """Whether history has a table for a day, attached or not."""
+    return bool(await connection.fetchval("select to_regclass($1) is not null", table_of(day)))
+
+
+def table_of(day: int) -> str:
+    return f"duetime.{HISTORY.name(EPOCH + timedelta(days=day))}"
+
+
+async def _drop(connection: Connection, of: DayTable, before: datetime, guard: DropGuard | None = None) -> int:
+    dropped = await _finish_drops(connection, of, before, guard)
     for name in await _attached(connection, of):
         if of.end_of(name) >= before:
+            continue
+        if guard is not None and not await guard.may_detach(connection, of.day_of(name)):
             continue
         detach = f"alter table duetime.{of.table} detach partition duetime.{name} concurrently"
         if not await _try(connection, detach):
             break
-        dropped += await _try(connection, f"drop table if exists duetime.{name}")
+        dropped += await _drop_detached(connection, of, name, guard)
     return dropped
+
+
+async def _drop_detached(connection: Connection, of: DayTable, name: str, guard: DropGuard | None) -> bool:
+    if guard is not None and not await guard.may_drop(connection, of.day_of(name)):
+        await _attach(connection, of, [of.end_of(name) - timedelta(days=1)])
+        return False
+    return await _try(connection, f"drop table if exists duetime.{name}")
 
 
 async def _try(connection: Connection, statement: str) -> bool:
@@ -138,7 +182,7 @@ async def _missing(connection: Connection, of: DayTable, days: list[datetime]) -
     return missing
 
 
-async def _finish_drops(connection: Connection, of: DayTable, before: datetime) -> int:
+async def _finish_drops(connection: Connection, of: DayTable, before: datetime, guard: DropGuard | None) -> int:
     """Finish interrupted drops of this process or of one that died; returns how many.
 
     A younger partition that is not attached was detached by an operator, and stays.
@@ -156,7 +200,7 @@ async def _finish_drops(connection: Connection, of: DayTable, before: datetime) 
         of.pattern,
     )
     old = [row[0] for row in leftovers if of.end_of(row[0]) < before]
-    return sum([await _try(connection, f"drop table if exists duetime.{name}") for name in old])
+    return sum([await _drop_detached(connection, of, name, guard) for name in old])
 
 
 async def _attached(connection: Connection, of: DayTable) -> list[str]:

@@ -8,8 +8,10 @@ import logging
 from datetime import datetime, timedelta
 
 from duetime.ids import first_id_at
+from duetime.store.postgres.archived_days import ArchivedDays
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead
 from duetime.store.postgres.role import Context, Role
+from duetime.store.shared.archives import USED
 from duetime.store.shared.pruning import prune_bystanders
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 
@@ -39,7 +41,8 @@ class PruningRole(Role):
             now = await self.database.fetchval("clock")
         past = now - retention
         await keep_room_ahead(self.database)
-        removed = await drop_older(self.database, past, now)  # the largest part, so it goes first
+        guard = ArchivedDays(now) if await self.transactions.value("read_meta", name=USED) == "on" else None
+        removed = await drop_older(self.database, past, now, guard)  # the largest part, so it goes first
         removed += await self.database.execute("prune_jobs", past, batch)
         await self.database.execute("prune_users", batch)
         removed += await self.database.execute("prune_graphs", past, batch)

@@ -508,6 +508,42 @@ create table duetime.spent (
     run_id uuid primary key
 ) partition by range (run_id);
 
+-- Cold history (store/protocol/archives.py): the files that hold rows of history, and the state of each day. Days are
+-- numbered from 1970-01-01.
+create table duetime.archive_parts (
+    tenant_id integer not null,
+    day integer not null,
+    name text not null,
+    rows bigint not null,
+    read bigint not null, -- rows that were read for it, including those that it does not hold
+    bytes bigint not null,
+    checksum text not null,
+    first_run uuid not null,
+    last_run uuid not null,
+    pass_no integer not null,
+    expires integer not null, -- the day on which it is deleted
+    keys text not null, -- names of encryption keys, with commas
+    removed boolean not null default false, -- whether rows of it were removed from history
+    primary key (tenant_id, day, name)
+);
+create index archive_parts_by_run on duetime.archive_parts (tenant_id, last_run) where removed;
+create index archive_parts_by_day on duetime.archive_parts (day);
+create index archive_parts_by_end on duetime.archive_parts (expires);
+create table duetime.archive_days (
+    day integer primary key,
+    pass_no integer not null,
+    claimant uuid,
+    claimed_until timestamptz,
+    archived_at timestamptz, -- since when all its rows are in files
+    rows bigint not null default 0, -- how many these were
+    mark bigint, -- SQLite: up to this row of history
+    released_at timestamptz, -- when the files were compared again, before rows are removed
+    removed_at timestamptz, -- when rows were first removed
+    dropped_at timestamptz, -- PostgreSQL: when its partition was dropped
+    restored_until timestamptz,
+    problem text
+);
+
 -- Runs whose attempts are spent. They outlive history.
 create table duetime.dead_letters (
     run_id uuid primary key,
@@ -838,14 +874,15 @@ begin
     foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'deleted_jobs',
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
-        'nodes', 'followers', 'subscriptions', 'alerts', 'live_logs', 'suspects']
+        'nodes', 'followers', 'subscriptions', 'alerts', 'live_logs', 'suspects', 'archive_parts']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.
         execute format('create policy own on duetime.%I to duetime_tenant using'
             ' (tenant_id = any (array[duetime.current_tenant()]))', name);
         execute format('grant %s on duetime.%I to duetime_tenant', case name when 'audit' then 'select, insert'
-            when 'suspects' then 'select' else 'select, insert, update, delete' end, name);
+            when 'suspects' then 'select'
+            when 'archive_parts' then 'select' else 'select, insert, update, delete' end, name);
     end loop;
     -- A limit's tenant owns its holds and starts.
     foreach name in array array['holds', 'starts'] loop

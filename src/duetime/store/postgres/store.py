@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.postgres.allowances import AllowanceRole
+from duetime.store.postgres.archives import ArchiveRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
@@ -91,6 +92,7 @@ class PostgresStore(Store):
             completions=completions,
             reaping=ReapingRole(context, clocks, suspects, SweepRole(context), completions.apply_judged),
             pruning=PruningRole(context),
+            archives=ArchiveRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),

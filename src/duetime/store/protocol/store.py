@@ -25,6 +25,7 @@ from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
 from duetime.model.worker import Renewal, Seat, Worker, WorkerInfo
+from duetime.store.protocol.archives import Archives
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
 from duetime.store.protocol.service import (
@@ -474,6 +475,7 @@ class Store(ABC):
     recompute: Recompute
     reads: Reads
     pruning: Pruning
+    archives: Archives
     caller_transactions: CallerTransactions
     tenants: Tenants
     allowances: Allowances

@@ -25,28 +25,28 @@ class Kind(Enum):
 
 _NAMES = {
     Kind.PLAIN: """
-        action actor address agent answer args attempt attempt_state body bytes checkpoint child claim_no count
-        counted dead_letters depth detail end_state ends error failed failure fence fingerprint fires_per_second
-        flow followed generation hash held_back hint history home_lane jobs key key_name kind lane_id level
-        limit_id live logs losses lost made message met missed name need nodes number object options otherwise owed
-        parent place plan problem progress queue quotas rate result retried role rows rule running running_runs runs
-        said schedule seen settings size slots standing state status stored_jobs stretch submissions_per_second target
-        task tenant tenant_id text there tier timeout_ms token_hash tried trips unended unmet value version wanted
-        weight wrapped wrapped_by
+        action actor address agent answer args attempt attempt_state body bytes checkpoint checksum child claim_no count
+        counted day dead_letters depth detail end_state ends error expires failed failure fence fingerprint
+        fires_per_second flow followed generation hash held_back hint history home_lane jobs key key_name keys kind
+        lane_id level limit_id live logs losses lost made message met missed name need nodes number object options
+        otherwise owed parent pass_no place plan problem progress queue quotas rate read result retried role rows rule
+        running running_runs runs said schedule seen settings size slots standing state status stored_jobs stretch
+        submissions_per_second target task tenant tenant_id text there tier timeout_ms token_hash tried trips unended
+        unmet value version wanted weight wrapped wrapped_by
     """,
     Kind.FLAG: """
         among cancel_requested elsewhere encrypt_args exact held known one_off open recurring retired
         soon unclaimed usable
     """,
     Kind.MOMENT: """
-        at changed_at checked_at created_at died_at due_at end_finished_at end_started_at ended_at ends_at
+        archived_at at changed_at checked_at created_at died_at due_at end_finished_at end_started_at ended_at ends_at
         expires_at filled_at finished_at first_died_at first_started_at heard_at last_fire_at last_seen_at
-        last_used_at lease_until live_started_at next_fire_at next_run paused_at ready_at revoked_at seen_at since
-        started_at stepped_at trusted_at until waiting wrong_since
+        last_used_at lease_until live_started_at next_fire_at next_run paused_at ready_at released_at removed_at
+        restored_until revoked_at seen_at since started_at stepped_at trusted_at until waiting wrong_since
     """,
     Kind.DURATION: "period ran_for",
     Kind.ID: """
-        child_id end_id graph_id highest id job_id key_0 key_1 key_2 key_id live_id lowest
+        child_id end_id first_run graph_id highest id job_id key_0 key_1 key_2 key_id last_run live_id lowest
         parent_id run_id session_id worker_id
     """,
     Kind.IDS: "ids run_ids",

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from duetime.ids import time_of
 from duetime.model.attempt import Run
 from duetime.model.job import Job, JobState, decode_options
@@ -90,6 +92,10 @@ def _run(row: Fields, state: RunState, started_at: datetime | None, **given: Any
         first_started_at=row["first_started_at"] or started_at,
         **given,
     )
+
+
+def archived_run_item(row: Fields) -> RunItem:
+    return msgspec.structs.replace(ended_run_item(row), archived=True)
 
 
 def run_end(row: Fields) -> RunEnd:

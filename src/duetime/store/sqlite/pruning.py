@@ -8,6 +8,7 @@ import logging
 from datetime import datetime, timedelta
 
 from duetime.ids import first_id_at
+from duetime.store.shared.archives import MICROSECONDS_A_DAY, USED
 from duetime.store.shared.pruning import prune_bystanders
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 from duetime.store.sqlite.connection import Connection
@@ -118,8 +119,11 @@ class PruningRole(Role):
 
     async def _prune_history(self, past: datetime, batch: int) -> int:
         """The oldest rows come first, except for rows that were written while the clock was ahead: those are
-        skipped."""
+        skipped. Where history is archived, whole days go."""
         before = stamp(past)
+        archived = await self.transactions.value("read_meta", name=USED) == "on"
+        if archived:
+            before -= before % MICROSECONDS_A_DAY
 
         def work(connection: Connection, now: int) -> int:
             after = self._history_after
@@ -127,6 +131,9 @@ class PruningRole(Role):
             is_over = len(rows) < batch or any(before <= finished_at <= now for _, finished_at in rows)
             self._history_after = 0 if is_over else rows[-1][0]
             until = rows[-1][0] if rows else after
-            return connection.execute("prune_history", {"after": after, "until": until, "before": before})
+            if archived:
+                connection.execute("note_removed_history", {"day": before // MICROSECONDS_A_DAY, "now": now})
+            bounds = {"after": after, "until": until, "before": before}
+            return connection.execute("prune_history", {**bounds, "archived": archived, "now": now})
 
         return await self.database.run(work)

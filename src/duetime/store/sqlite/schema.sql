@@ -441,6 +441,42 @@ create table spent (
     run_id blob primary key
 ) strict, without rowid;
 
+-- Cold history (store/protocol/archives.py): the files that hold rows of history, and the state of each day. Days are
+-- numbered from 1970-01-01.
+create table archive_parts (
+    tenant_id integer not null,
+    day integer not null,
+    name text not null,
+    rows integer not null,
+    read integer not null, -- rows that were read for it, including those that it does not hold
+    bytes integer not null,
+    checksum text not null,
+    first_run blob not null,
+    last_run blob not null,
+    pass_no integer not null,
+    expires integer not null, -- the day on which it is deleted
+    keys text not null, -- names of encryption keys, with commas
+    removed integer not null default 0, -- whether rows of it were removed from history
+    primary key (tenant_id, day, name)
+) strict;
+create index archive_parts_by_run on archive_parts (tenant_id, last_run) where removed;
+create index archive_parts_by_day on archive_parts (day);
+create index archive_parts_by_end on archive_parts (expires);
+create table archive_days (
+    day integer primary key,
+    pass_no integer not null,
+    claimant blob,
+    claimed_until integer,
+    archived_at integer, -- since when all its rows are in files
+    rows integer not null default 0, -- how many these were
+    mark integer, -- SQLite: up to this row of history
+    released_at integer, -- when the files were compared again, before rows are removed
+    removed_at integer, -- when rows were first removed
+    dropped_at integer, -- PostgreSQL: when its partition was dropped
+    restored_until integer,
+    problem text
+) strict;
+
 -- Runs whose attempts are spent. They outlive history.
 create table dead_letters (
     run_id blob primary key,

@@ -16,6 +16,7 @@ from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.shared.workers import WorkerRole
 from duetime.store.sqlite.allowances import AllowanceRole
+from duetime.store.sqlite.archives import ArchiveRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.database import Database
@@ -112,6 +113,7 @@ class SqliteStore(Store):
             completions=completions,
             reaping=ReapingRole(context, clocks, SweepRole(context), completions.apply_judged),
             pruning=PruningRole(context),
+            archives=ArchiveRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),

@@ -5,7 +5,11 @@ delete from jobs where id in (select id from jobs where ended_at < :before order
 select rowid, finished_at from history where rowid > :after order by rowid limit :batch;
 
 -- prune_history: remove rows that ended long ago
-delete from history where rowid > :after and rowid <= :until and finished_at < :before;
+delete from history where rowid > :after and rowid <= :until and finished_at < :before
+    -- Where history is archived: what is in files that were compared.
+    and (not :archived or exists (select 1 from archive_days d where d.day = history.finished_at / 86400000000
+        and d.released_at is not null and history.rowid <= d.mark
+        and (d.restored_until is null or d.restored_until < :now)));
 
 -- keys_in_turn: where a part of the old keys ends
 select created_at from keys where created_at > :after and created_at < :before order by created_at

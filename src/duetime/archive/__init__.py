@@ -1,0 +1,1 @@
+"""Cold history: days of history as Parquet files, in a folder or in S3-compatible storage."""
