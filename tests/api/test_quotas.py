@@ -199,6 +199,8 @@ EXCEPTIONS = {
     "breakers": "one for each target that runs have failed at, until an hour after it closed",
     "attempts": "one a second for each target that runs have tried, for as long as a breaker looks back",
     "history": FOR_A_WHILE,
+    "archive_parts": FOR_A_WHILE,
+    "archive_days": "one for each day with history, in the database or in files",
     "spent": "one for each run that went through a stream, for two days and as long as its stream holds older runs",
     "dead_letters": FOR_A_WHILE,
     "deleted_jobs": FOR_A_WHILE,
@@ -284,8 +286,12 @@ async def test_a_tenant_has_as_much_of_each_kind_as_it_may(api: Served, name: st
         assert (await kind.make(client, 101)).code == "quota_exceeded"
 
 
+RETENTIONS = {"history_days", "archive_days"}
+"""They bound for how long rows are kept, and refuse none."""
+
+
 def test_every_limit_on_rows_is_tried() -> None:
-    assert set(KINDS) == {"stored_jobs", *QUOTAS}
+    assert set(KINDS) | RETENTIONS == {"stored_jobs", *QUOTAS}
     assert {limit for limits in BOUNDED.values() for limit in limits} == set(KINDS)
 
 
@@ -299,7 +305,7 @@ async def test_every_table_is_bounded(api: Served) -> None:
 
 def test_the_defaults_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/quotas.md").read_text()
-    for name in TenantLimits.__struct_fields__:
+    for name in set(TenantLimits.__struct_fields__) - RETENTIONS:
         cells = [_shown(getattr(limits, name)) for limits in (DEFAULT_LIMITS, FIRST_LIMITS)]
         assert f"| `{name}` | {cells[0]} | {cells[1]} |" in page, name
 

@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 NOT_FOR_TENANTS = {
     *("claims", "secrets", "data_keys", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
     "function_files",
-    *("spent", "stream_queues"),
+    *("spent", "stream_queues", "archive_days"),
     *("lane_changes", "lane_requests", "sessions", "login_links", "fire_rates", "token_buckets"),
 }
 
@@ -98,6 +98,8 @@ _RARE = (
     "insert into duetime.attempts values ({tenant}, 't2', now(), 1, 0, 0)",
     "insert into duetime.handovers values (gen_random_uuid(), {tenant}, 1, now(), now())",
     "insert into duetime.live_logs values (gen_random_uuid(), {tenant}, 1, '', now())",
+    "insert into duetime.archive_parts (tenant_id, day, name, rows, read, bytes, checksum, first_run, last_run,"
+    " pass_no, expires, keys) values ({tenant}, 1, 'a', 1, 1, 1, '', gen_random_uuid(), gen_random_uuid(), 1, 1, '')",
     "insert into duetime.suspects values ({tenant}, 'greet', gen_random_uuid(), 1, now())",
     "insert into duetime.tasks values ({tenant}, 'greet', null, now(), now())",
     "insert into duetime.tenant_secrets values ({tenant}, 'token', '', '{{}}', '{{}}', now(), now())",

@@ -18,6 +18,7 @@ HOLDS = {
     "engine": "loops and rules of a node",
     "worker": "slots, executors, lease",
     "targets": "HTTP, gRPC, shell, mail",
+    "archive": "cold history in files",
     "streams": "messages, and an adapter per broker",
     "store": "protocol, rules, shared, postgres, sqlite",
     "wire": "JSON types of the API",

@@ -332,6 +332,7 @@ class TestDescriptions:
         in_words |= {"allowed_networks", "trusted_proxies", "shell_commands", "public_url", "smtp_url", "mail_from"}
         in_words |= {"tls_cert", "tls_key", "tls_client_ca", "server_ca", "client_cert", "client_key"}
         in_words |= {"key_provider", "key_provider_token"}
+        in_words |= {"archive_url", "archive_endpoint", "archive_access_key", "archive_secret_key"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]

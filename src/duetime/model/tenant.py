@@ -56,6 +56,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Remote workers with a lease."""
     tasks: int | None = None
     """Tasks whose defaults remote workers have registered."""
+    history_days: int | None = None
+    """Days for which the database keeps its history; None: as the setting says."""
     archive_days: int | None = None
     """Days for which the archive keeps its history; 0: it is not archived; None: as the setting says."""
 

@@ -42,6 +42,8 @@ class LimitsBody(Request, frozen=True):
     api_keys: Most | UnsetType | None = UNSET
     workers: Most | UnsetType | None = UNSET
     tasks: Most | UnsetType | None = UNSET
+    history_days: Annotated[int, Meta(ge=1, le=36_525)] | UnsetType | None = UNSET
+    """Days for which the database keeps its history; null: as the setting says."""
     archive_days: Annotated[int, Meta(ge=0, le=36_525)] | UnsetType | None = UNSET
     """Days for which the archive keeps its history; 0: it is not archived; null: as the setting says."""
 

@@ -41,6 +41,8 @@ class _Run(Struct, frozen=True, kw_only=True):
     error: str | None
     replays: str | None
     """The run that this one repeats."""
+    archived: bool = False
+    """Whether it was read from the archive: the database no longer has it."""
 
 
 class RunSummary(_Run, frozen=True, kw_only=True):
@@ -91,6 +93,8 @@ class RunPage(Struct, frozen=True):
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
     in_streams: tuple[InStreamView, ...] = ()
     """What is in the streams of the tenant's queues: those runs are not in the list."""
+    archived: bool = False
+    """Whether runs on this page were read from the archive."""
 
 
 class RunsOfJobQuery(PageQuery, frozen=True):

@@ -146,5 +146,5 @@ async def trigger_job(call: Call) -> Reply:
 async def _page(call: Call, wanted: RunFilter) -> RunPage:
     before = await call.page_start()
     page = await call.service.store.lists.list_runs(call.tenant_id, wanted, before, call.query.page_size)
-    items = tuple(run_summary(run) for run in page.items)
-    return RunPage(items, await call.next_cursor(page.next), await in_streams(call, wanted.queue))
+    items, cursor = tuple(run_summary(run) for run in page.items), await call.next_cursor(page.next)
+    return RunPage(items, cursor, await in_streams(call, wanted.queue), page.archived)

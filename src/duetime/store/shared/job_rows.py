@@ -108,6 +108,7 @@ def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
     return from_row(
         Run,
         row,
+        archived=False,
         tier=tier_of(row["tier"]),
         state=state,
         started_at=row["started_at"] if claimed else None,
@@ -130,6 +131,7 @@ def ended_run(attempts: Sequence[Fields], most: int) -> Run:
     return from_row(
         Run,
         last,
+        archived=False,
         id=last["run_id"],
         tier=tier_of(last["tier"]),
         state=RunState(last["end_state"]),

@@ -85,6 +85,7 @@ def _run(row: Fields, state: RunState, started_at: datetime | None, **given: Any
     return from_row(
         RunItem,
         row,
+        archived=False,
         tier=tier_of(row["tier"]),
         state=state,
         started_at=started_at,
