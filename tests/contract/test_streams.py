@@ -186,6 +186,22 @@ async def test_messages_of_a_process_that_is_gone_come_back(
         assert await consumer.fetch([(stream, 10)], 2 * LEASE) == []
 
 
+async def test_messages_that_are_not_extended_come_back(server: BrokerServer, broker: Broker, stream: str) -> None:
+    if not server.knows_silence:
+        pytest.skip(f"{server.kind}: a consumer holds its messages while its process lives")
+    await ready(broker, stream)
+    await broker.publish(stream, bodies(4))
+    async with consuming(broker, stream) as silent, consuming(broker, stream) as other:
+        held = await receive(silent, [(stream, 4)], 4)
+        await silent.done(held[:1])
+        found = await receive(other, [(stream, 4)], 3)
+        assert sorted(each.body for each in found) == sorted(each.body for each in held[1:])
+        assert all(each.redelivered for each in found)
+        await silent.done(held[1:3])  # too late, and harmless
+        await other.done(found)
+        assert await other.fetch([(stream, 4)], 2 * LEASE) == []
+
+
 async def test_extending_keeps_messages(broker: Broker, stream: str) -> None:
     await ready(broker, stream)
     await broker.publish(stream, bodies(3))

@@ -27,6 +27,8 @@ class BrokerServer:
     seconds_to_start = 60.0
     ordered = True
     """Whether the messages of a stream are delivered in order."""
+    knows_silence = True
+    """Whether a message comes back when its consumer lives and does not extend it."""
     many = 100
     """How many streams are many."""
     counts_held = True

@@ -1,17 +1,19 @@
 """RabbitMQ: a stream is a quorum queue.
 
     held          delivered on the consumer's channel and not acknowledged
-    redelivered   when the connection of its consumer ends: RabbitMQ sets the flag
+    redelivered   when the connection of its consumer ends, or the consumer gives it back: RabbitMQ sets the flag
     done          acknowledged
 
-The lease is the heartbeat of the connection: a process that dies loses its connection at once, and one that hangs or is
-cut off loses it when it has sent nothing for about two leases. `extend` therefore only checks the connection.
+RabbitMQ knows no lease. A process that dies loses its connection at once. The lease is the heartbeat of the connection:
+one that hangs or is cut off loses it when it has sent nothing for about two leases. In a process that lives, the
+consumer itself gives back what was not extended for a lease.
 
 A fetch consumes with a prefetch of what it takes, and cancels its consumers before it returns, so a process holds only
 what it starts. Messages may still arrive after that: they are returned by the next fetch.
 """
 
 import asyncio
+import logging
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -130,16 +132,18 @@ class RabbitBroker:
 class RabbitConsumer:
     def __init__(self, url: str, lease: float) -> None:
         self._link = _Link(url, max(_SHORTEST_HEARTBEAT, ceil(lease)))
+        self._lease = lease
         self._channel: Channel | None = None
         self._arrived: defaultdict[str, deque[Delivery]] = defaultdict(deque)
-        self._held: set[int] = set()
-        """The tags of what was delivered on this channel and is not done."""
+        self._held: dict[int, float] = {}
+        """The tags of what was delivered on this channel and is not done, and until when each is held."""
         self._consuming: set[str] = set()
         """The tags of consumers that are not cancelled."""
         self._consumed = 0
         self._reading = Unbroken[None]()
         self._news = asyncio.Event()
         """Set when a message has arrived, and when the channel was closed."""
+        self._giving_back = asyncio.create_task(self._give_back(), name="duetime messages to give back")
 
     async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
         takes = [take for take in takes if take[1] > 0]
@@ -154,25 +158,46 @@ class RabbitConsumer:
 
     async def extend(self, deliveries: Sequence[Delivery]) -> None:
         with _reaching():
-            await self._current()
+            channel = await self._current()
+            until = monotonic() + self._lease
+            self._held.update(dict.fromkeys(self._tags(channel, deliveries), until))
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         with _reaching():
             channel = await self._current()
-            # What arrived on an earlier channel was redelivered when that ended.
-            tags = {tag for on, tag in (each.ref for each in deliveries) if on is channel} & self._held
-            rest = self._held - tags
-            first = min(rest, default=None)
+            tags = self._tags(channel, deliveries)
+            first = min(self._held.keys() - tags, default=None)
             together = {tag for tag in tags if first is None or tag < first}
             for tag in sorted(tags - together):
                 await channel.basic_ack(tag, wait=False)
             if together:
                 await channel.basic_ack(max(together), multiple=True)
-            self._held -= tags
+            for tag in tags:
+                self._held.pop(tag, None)
 
     async def close(self) -> None:
+        self._giving_back.cancel()
+        await asyncio.gather(self._giving_back, return_exceptions=True)
         await self._reading.cancel()
         await self._link.close()
+
+    def _tags(self, channel: Channel, deliveries: Sequence[Delivery]) -> set[int]:
+        """Which of these are held. What arrived on an earlier channel was redelivered when that ended."""
+        return {tag for on, tag in (each.ref for each in deliveries) if on is channel} & self._held.keys()
+
+    async def _give_back(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / 4)
+            now, channel = monotonic(), self._channel
+            late = {tag for tag, until in self._held.items() if until < now}
+            if not late or channel is None or channel.is_closed:
+                continue
+            for stream, arrived in self._arrived.items():
+                self._arrived[stream] = deque(each for each in arrived if each.ref[1] not in late)
+            for tag in late:
+                self._held.pop(tag, None)
+                with suppress(*_FAILURES):
+                    await channel.basic_nack(tag, requeue=True)
 
     async def _read(self, takes: Sequence[tuple[str, int]], until: float) -> None:
         channel = await self._current()
@@ -197,7 +222,7 @@ class RabbitConsumer:
         delivery = message.delivery
         assert isinstance(delivery, Basic.Deliver)
         if channel is self._channel and delivery.delivery_tag and delivery.consumer_tag:
-            self._held.add(delivery.delivery_tag)
+            self._held[delivery.delivery_tag] = monotonic() + self._lease
             stream, again = delivery.consumer_tag.partition("~")[0], bool(delivery.redelivered)
             self._arrived[stream].append(Delivery(stream, message.body, again, (channel, delivery.delivery_tag)))
             self._news.set()
@@ -294,6 +319,9 @@ class _Always(dict[str, ConsumerCallback]):
     def get(self, *_: Any) -> ConsumerCallback:
         return self._callback
 
+
+# What it would log is raised as `StreamUnavailable`, with each attempt to reconnect.
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 _FAILURES = (AMQPError, ChannelInvalidStateError, OSError, RuntimeError)
 
