@@ -1,6 +1,7 @@
 """What only Redis can do to messages, and what its configuration means for them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
@@ -212,3 +213,32 @@ async def test_messages_that_others_wrote_are_delivered_for_refusal(
 def test_an_address_that_redis_cannot_have(address: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         broker_at(address)
+
+
+async def test_one_fetch_fills_unequal_takes(broker: Broker, stream: str) -> None:
+    other = f"{stream}-other"
+    for each in stream, other:
+        await broker.publish(each, [b"%d" % number for number in range(200)])
+    consumer = await broker.consumer([stream, other], "first", 5)
+    await consumer.fetch([(stream, 1), (other, 1)], 5)  # creates the groups
+    found = await consumer.fetch([(stream, 2), (other, 150)], 5)
+    assert Counter(each.stream for each in found) == {stream: 2, other: 150}
+    await consumer.close()
+
+
+async def test_a_cancelled_fetch_costs_no_redelivery(broker: Broker, stream: str) -> None:
+    await broker.check([stream])
+    consumer = await broker.consumer([stream], "first", 300)
+    for number in range(20):
+        fetching = asyncio.create_task(consumer.fetch([(stream, 5)], 5))
+        await asyncio.sleep(0.001)
+        await broker.publish(stream, [b"%d" % number])
+        fetching.cancel()
+        await asyncio.gather(fetching, return_exceptions=True)
+        if fetching.cancelled():
+            [found] = await consumer.fetch([(stream, 5)], 5)
+        else:
+            [found] = fetching.result()
+        assert (found.body, found.redelivered) == (b"%d" % number, False)
+        await consumer.done([found])
+    await consumer.close()
