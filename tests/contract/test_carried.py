@@ -4,7 +4,8 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -12,13 +13,13 @@ import pytest
 
 from duetime.crypto.sealer import Sealer, is_sealed
 from duetime.engine.pruner import Pruner
-from duetime.errors import Conflict, LeaseLost, NotFound, SealBroken
+from duetime.errors import Conflict, LeaseLost, NotFound, SealBroken, StreamUnavailable
 from duetime.ids import first_id_at, new_id, ready_run_id, show
 from duetime.model.attempt import AttemptState, Claimed
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
 from duetime.model.event import EventKind
 from duetime.model.failure import FailureClass
-from duetime.model.job import Options, encode_options, lane_of
+from duetime.model.job import NewJob, Options, encode_options, lane_of
 from duetime.model.lane import Tier, Trial
 from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
 from duetime.model.microseconds import stamp
@@ -37,6 +38,15 @@ DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 
 
+def id_at(at: datetime) -> UUID:
+    """The id of a job that is submitted at this moment."""
+    return UUID(int=first_id_at(at).int | 7 << 76 | 0b10 << 62 | int.from_bytes(os.urandom(7), "big"))
+
+
+def job_at(at: datetime, **what: Any) -> NewJob:
+    return msgspec.structs.replace(job(**what), id=id_at(at))
+
+
 def carried(
     at: datetime = START,
     *,
@@ -48,7 +58,7 @@ def carried(
     timeout_ms: int | None = None,
 ) -> CarriedRun:
     """A run that was submitted plain at this moment."""
-    job_id = UUID(int=first_id_at(at).int | 7 << 76 | 0b10 << 62 | int.from_bytes(os.urandom(7), "big"))
+    job_id = id_at(at)
     said = None if options is None else encode_options(options)
     lane = lane_of(tenant_id, queue, Tier.MEDIUM, task, said)
     return CarriedRun(ready_run_id(job_id), job_id, lane, stamp(at), args, said, timeout_ms)
@@ -466,20 +476,38 @@ async def test_a_run_ends_or_lands_but_never_both(store: Store, other: Store, ti
 
 
 async def test_what_is_carried_is_what_would_be_stored(store: Store) -> None:
-    made = job(args=b'{"a":1}', options=encode_options(Options(tags=("t",))), timeout_ms=7)
+    made = job_at(START, args=b'{"a":1}', options=encode_options(Options(tags=("t",))), timeout_ms=7)
     (run,) = await store.streams.carry(TENANT, [made])
     assert (run.run_id, run.job_id, run.lane) == (made.first_run_id(), made.id, made.lane)
     assert (run.args, run.options, run.timeout_ms) == (made.args, made.options, 7)
-    assert datetime.fromtimestamp(run.due / 1e6, UTC) <= datetime.now(UTC)
+    assert run.due == stamp(START)
     assert await store.streams.carry(TENANT, [made]) == [run]
+
+
+async def test_an_id_that_would_be_refused_is_not_carried(store: Store, time: Time) -> None:
+    """Otherwise a run would be accepted, and lost when it ends."""
+    time.advance(days=5)
+    await store.pruning.prune(DAY * 30, DAY * 30)
+    await store.streams.prune_spent(time.now.date())
+    for at in (START, time.now - timedelta(days=3)):
+        with pytest.raises(StreamUnavailable):
+            await store.streams.carry(TENANT, [job_at(time.now), job_at(at)])
+    assert await store.streams.carry(TENANT, [job_at(time.now + timedelta(minutes=30))])
+
+
+@on_postgres
+async def test_a_clock_that_differs_from_the_database_is_noticed(store: Store, time: Time) -> None:
+    for hours in (-2, 2, 24 * 6):
+        with pytest.raises(StreamUnavailable):
+            await store.streams.carry(TENANT, [job_at(START + hours * HOUR)])
 
 
 @on_postgres
 async def test_a_lane_costs_one_question(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = await hand(store)
-    await store.streams.carry(TENANT, [job()])
+    await store.streams.carry(TENANT, [job_at(START)])
     monkeypatch.setattr(store.context.lane_book, "_find_homes", None)
-    await store.streams.carry(TENANT, [job()])
+    await store.streams.carry(TENANT, [job_at(START)])
     assert await store.streams.end_carried(worker.id, ends([carried()])) == frozenset()
 
 
@@ -568,7 +596,7 @@ async def test_content_of_carried_runs_is_sealed_for_tenants_that_ask_for_it(sto
     kept = sealed(store, Sealer([("k", bytes(32))]))
     await kept.tenants.update_tenant(TENANT, TenantChange(encrypt_args=True))
     worker = await hand(store)
-    (run,) = await kept.streams.carry(TENANT, [job(args=b'{"card":"4111"}')])
+    (run,) = await kept.streams.carry(TENANT, [job_at(START, args=b'{"card":"4111"}')])
     assert is_sealed(run.args)
     end = CarriedEnd(run, run.due, result=b'"4111"', logs=b'["4111"]')
     await kept.streams.end_carried(worker.id, [end])

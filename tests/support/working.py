@@ -11,6 +11,7 @@ import msgspec
 from duetime import App, JobReceipt, Run, Settings
 from duetime.api.http_server import HttpServer
 from duetime.client.transport import Transport
+from duetime.engine.stream_keeper import StreamKeeper
 from duetime.node.assembly import Node, engine_loops, make_worker, stream_loops
 from duetime.process.loop import Loop
 from duetime.store.protocol.store import Store
@@ -50,9 +51,10 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
     changed = msgspec.structs.replace(app.settings, **settings)
     await watch_clock(store, changed)
     brokers, meters = Brokers(), Meters()
+    keeper = StreamKeeper(store, brokers, meters, lease=changed.lease)
     parts: list[Loop | Worker] = [
-        *engine_loops(store, changed),
-        *stream_loops(store, changed, brokers, meters),
+        *engine_loops(store, changed, oldest_message=keeper.oldest_message),
+        *stream_loops(store, changed, brokers, keeper),
         make_worker(app, StreamSource(store, meters), changed),
     ]
     running = [asyncio.create_task(part.run()) for part in parts]

@@ -48,6 +48,7 @@ ONLY_POSTGRES = {
     "archive_day_again": "the same",
     "days_in_files": "part of `days_in_history` in SQLite",
     "refund_fires": "a file has one writer: a rate is charged for what was fired",
+    "spent_days": "an embedded store has the clock of its process, and one table for all days",
     "find_homes": "a file has one process: it wakes a lane without asking",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }

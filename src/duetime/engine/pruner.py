@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from duetime.engine.clock_guard import ClockGuard
 from duetime.store.protocol.store import Store
+from duetime.store.rules.spent_days import ID_MARGIN
 
 log = logging.getLogger("duetime.pruner")
 
@@ -66,6 +67,6 @@ class Pruner:
             oldest = now  # no stream holds anything
         if oldest is None:
             return
-        days = await self._store.streams.prune_spent(min(now, oldest).date())
+        days = await self._store.streams.prune_spent(min(now, oldest - ID_MARGIN).date())
         if days:
             log.info("forgot %d days of runs that went through streams", days)

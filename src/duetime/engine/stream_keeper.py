@@ -1,8 +1,7 @@
-"""The keeper of streams: it measures their depths, retires generations that are empty, and forgets which runs acted.
+"""The keeper of streams: it measures their depths and ages, and retires generations that are empty.
 
 A generation that is no longer current is retired after it was found empty throughout two leases: by then every process
-publishes to the current one, and nothing comes back. A day of `spent` is forgotten when no stream holds a message that
-old: a message that outlived it would act a second time.
+publishes to the current one, and nothing comes back.
 """
 
 import logging
@@ -23,9 +22,8 @@ from duetime.telemetry.meters import Labelled, Meters
 
 log = logging.getLogger("duetime.streams")
 
-_FORGET_EVERY = 3600.0
-_MARGIN = timedelta(hours=1)
-"""How much older than its message a run id may be, and more."""
+_USABLE = timedelta(minutes=10).total_seconds()
+"""Seconds for which the age of the oldest message is used."""
 
 _Generation = tuple[int, str, int]
 
@@ -38,7 +36,8 @@ class StreamKeeper:
         self._empty_since: dict[_Generation, float] = {}
         self._last_empty: dict[str, datetime] = {}
         """When a stream was last seen empty here, for brokers that cannot tell how old a message is."""
-        self._forgot_at = float("-inf")
+        self._oldest_message: tuple[float, datetime] | None = None
+        """When it was read, in monotonic time, and the age of the oldest message at that time."""
         self._depth: Labelled = {}
         self._oldest: Labelled = {}
         meters.add_gauge("duetime_stream_depth", lambda: self._depth)
@@ -49,6 +48,7 @@ class StreamKeeper:
         if not queues:
             self._depth, self._oldest = {}, {}
             self._empty_since.clear()
+            self._oldest_message = None
             return self._lease / 3
         now = await self._store.now()
         by_tier: defaultdict[Tier, dict[str, Depth]] = defaultdict(dict)
@@ -65,9 +65,14 @@ class StreamKeeper:
             if not depth.messages:
                 self._last_empty[stream] = now
         await self._retire(queues, found)
-        if complete and monotonic() - self._forgot_at >= _FORGET_EVERY:
-            await self._forget(found, now)
+        self._oldest_message = self._read_oldest(found, now) if complete else None
         return self._lease / 3
+
+    async def oldest_message(self) -> datetime | None:
+        """No stream holds a message that was published before this moment; None: this is not known."""
+        if self._oldest_message is None or monotonic() - self._oldest_message[0] > _USABLE:
+            return None
+        return self._oldest_message[1]
 
     async def _measure(self, queues: Sequence[StreamQueue], by_tier: Mapping[Tier, dict[str, Depth]]) -> None:
         """Read the depths of queues at one broker."""
@@ -108,17 +113,15 @@ class StreamKeeper:
             if min(now - since, queue.age) > 2 * self._lease and await self._store.streams.retire_stream(*generation):
                 log.info("generation %d of the stream of queue %s is retired", queue.generation, queue.queue)
 
-    async def _forget(self, found: Mapping[str, Depth], now: datetime) -> None:
-        """Forget the days that are older than every message."""
+    def _read_oldest(self, found: Mapping[str, Depth], now: datetime) -> tuple[float, datetime] | None:
         oldest = now
         for stream, depth in found.items():
             if depth.messages:
                 at = depth.oldest or self._last_empty.get(stream)
                 if at is None:
-                    return  # the age of its messages is unknown
+                    return None  # the age of its messages is unknown
                 oldest = min(oldest, at)
-        await self._store.streams.prune_spent((oldest - _MARGIN).date())
-        self._forgot_at = monotonic()
+        return monotonic(), oldest
 
 
 def _by_place(queues: Sequence[StreamQueue]) -> dict[str, list[StreamQueue]]:

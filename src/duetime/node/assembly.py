@@ -222,11 +222,14 @@ class Node:
 
     async def _run_on(self, store: Store, observer: StoreObserver, ready: Ready) -> None:
         watcher = Watcher(store)
-        self._loops = engine_loops(store, self._settings, watcher) if self._with_loops else []
-        self._loops += self._observer_loops(store, observer, watcher)
         brokers = Brokers()
         if self._with_loops:
-            self._loops += stream_loops(store, self._settings, brokers, self.meters)
+            keeper = StreamKeeper(store, brokers, self.meters, lease=self._settings.lease)
+            self._loops = engine_loops(store, self._settings, watcher, keeper.oldest_message)
+            self._loops += stream_loops(store, self._settings, brokers, keeper)
+        else:
+            self._loops = []
+        self._loops += self._observer_loops(store, observer, watcher)
         service: Service | None = None
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
@@ -320,11 +323,10 @@ def engine_loops(
     ]
 
 
-def stream_loops(store: Store, settings: Settings, brokers: Brokers, meters: Meters) -> list[Loop]:
+def stream_loops(store: Store, settings: Settings, brokers: Brokers, keeper: StreamKeeper) -> list[Loop]:
     """The loops of one node for its stream queues."""
     relay = Relay(store, brokers, lease=settings.lease)
     store.listen(relay.hint)
-    keeper = StreamKeeper(store, brokers, meters, lease=settings.lease)
     return [relay.loop, Loop("streams keeper", keeper.tick, jitter=0.2)]
 
 

@@ -1,11 +1,13 @@
 """Carried runs on PostgreSQL: one function call ends or lands a batch (`functions/streams.sql`)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from duetime.clock import monotonic
 from duetime.errors import LeaseLost
+from duetime.ids import time_of
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed
 from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey, Trial
@@ -15,15 +17,34 @@ from duetime.store.postgres.lanes import LANE_TRIES, Home
 from duetime.store.postgres.partitions import drop_spent
 from duetime.store.postgres.role import Role
 from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
-from duetime.store.rules.spent_days import forgettable
+from duetime.store.rules.spent_days import ID_MARGIN, clocks_differ, forgettable
 from duetime.store.shared.streams import StreamQueueRole
 from duetime.store.shared.transaction import NotUnique
 
 T = TypeVar("T")
 
+_DAYS_USABLE = 60.0
+"""Seconds for which the days whose ids act are cached."""
+
 
 class StreamsRole(Role, StreamQueueRole):
+    _days: frozenset[date] = frozenset()
+    """The days whose ids act, and when they were read: by the database's clock, and in monotonic time."""
+    _days_at: tuple[datetime, float] | None = None
+
     async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
+        if self._days_at is None or monotonic() - self._days_at[1] > _DAYS_USABLE:
+            began = monotonic()
+            row = await self.database.fetchrow("spent_days")
+            assert row is not None
+            self._days_at, days = (row[0], began), row[1] or ()
+            self._days = frozenset(date.fromisoformat(day) for day in days)
+        read_at, began = self._days_at
+        now = read_at + timedelta(seconds=monotonic() - began)
+        for job in jobs:
+            drawn = time_of(job.id)
+            if abs(drawn - now) > ID_MARGIN or drawn.date() not in self._days:
+                raise clocks_differ(drawn, now)
         await self.lane_book.homes({job.lane for job in jobs}, new_work=True)
         return as_carried(jobs)
 

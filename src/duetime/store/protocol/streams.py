@@ -26,7 +26,8 @@ class Streams(Protocol):
     async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
         """The runs of plain jobs, as messages carry them: with their arguments as the store would keep them. Their
         lanes exist from then on, within the tenant's limits, as for jobs that are stored. It asks the database only
-        for lanes that this process has not used."""
+        for lanes that this process has not used, and for the days whose ids act. Raises `StreamUnavailable` for ids
+        that `end_carried` might refuse later, because clocks differ."""
 
     async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
         """Move these runs to history as SUCCEEDED, with their labels, payloads and events. Returns the runs that were

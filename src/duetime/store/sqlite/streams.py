@@ -12,7 +12,7 @@ from duetime.model.event import EventKind
 from duetime.model.job import NewJob
 from duetime.model.lane import Trial
 from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
-from duetime.store.rules.spent_days import SPENT_FROM, forgettable
+from duetime.store.rules.spent_days import SPENT_FROM, clocks_differ, forgettable
 from duetime.store.shared.label_rows import put_labels
 from duetime.store.shared.streams import StreamQueueRole
 from duetime.store.sqlite.claiming import serves
@@ -20,15 +20,21 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
-from duetime.store.sqlite.values import identity, maybe_bytes, packed, places, unpacked
+from duetime.store.sqlite.values import identity, maybe_bytes, moment, packed, places, unpacked
 
 _PRUNED_AT_ONCE = 10_000
 
 
 class StreamsRole(Role, StreamQueueRole):
     async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
-        keys = {job.lane for job in jobs}
-        await self.database.run(lambda connection, _: self.lane_book.ids(connection, keys, new_work=True))
+        def work(connection: Connection, now: int) -> None:
+            first = _first_day(connection)
+            for job in jobs:
+                if time_of(job.id).date().isoformat() < first:
+                    raise clocks_differ(time_of(job.id), moment(now))
+            self.lane_book.ids(connection, {job.lane for job in jobs}, new_work=True)
+
+        await self.database.run(work)
         return as_carried(jobs)
 
     async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
@@ -111,10 +117,15 @@ class StreamsRole(Role, StreamQueueRole):
         return days
 
 
+def _first_day(connection: Connection) -> str:
+    """The first day that was not forgotten."""
+    day: str | None = connection.value("spent_from", {"name": SPENT_FROM})
+    return day or ""
+
+
 def _spend(connection: Connection, runs: Sequence[CarriedRun]) -> frozenset[UUID]:
     """The runs that had not been spent, and are now."""
-    day = connection.value("spent_from", {"name": SPENT_FROM})
-    first = "" if day is None else day
+    first = _first_day(connection)
     return frozenset(
         run.run_id
         for run in runs

@@ -34,3 +34,6 @@ select duetime.is_streamed(:queue) as known;
 select exists (
     select 1 from duetime.limits where tenant_id = :tenant_id and kind = LimitKind.QUEUE and name = :queue collate "C"
         and (running is not null or rate is not null)) as known;
+
+-- spent_days: the time, and the days whose ids act
+select duetime.clock(), duetime.spent_days();
