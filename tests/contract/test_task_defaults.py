@@ -7,7 +7,7 @@ from duetime.model.defaults import NOTHING_SAID, Defaults
 from duetime.model.job import Options
 from duetime.model.lane import Tier
 from duetime.model.retry import RetryPolicy
-from duetime.model.worker import WorkerInfo
+from duetime.model.worker import WorkerInfo, digest_of
 from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT
 from tests.contract.worlds import Time
@@ -55,6 +55,26 @@ async def test_what_a_tenants_worker_tells_is_for_that_tenant(store: Store, time
     time.advance(seconds=1)
     await tell(store, charge=CHARGE)
     assert await store.queues.task_defaults(STRANGER) == {"charge": CHARGE}
+
+
+async def test_schemas_are_told_with_the_defaults(store: Store, time: Time) -> None:
+    async def declare(tenant_id: int | None, **schemas: bytes | None) -> None:
+        known = {name: schema for name, schema in schemas.items() if schema is not None}
+        told = dict.fromkeys(schemas, NOTHING_SAID)
+        worker = WorkerInfo(new_id(), "w", tuple(schemas), (), 1, tenant_id, defaults=told, schemas=known)
+        await store.leases.register(worker, LEASE)
+        time.advance(seconds=1)
+
+    await declare(None, charge=b'{"a":1}', greet=b"{}")
+    assert await store.queues.task_schemas(TENANT) == {"charge": digest_of(b'{"a":1}'), "greet": digest_of(b"{}")}
+    await declare(STRANGER, charge=b'{"b":2}', greet=None)
+    assert await store.queues.task_schemas(STRANGER) == {"charge": digest_of(b'{"b":2}')}
+    theirs = [digest_of(b'{"b":2}'), digest_of(b"{}"), "unknown"]
+    assert await store.queues.schemas(STRANGER, theirs) == {theirs[0]: b'{"b":2}', theirs[1]: b"{}"}
+    assert await store.queues.schemas(TENANT, theirs) == {theirs[1]: b"{}"}, "those of other tenants are not seen"
+    assert await store.queues.task_defaults(STRANGER) == {}
+    await declare(None, charge=None)
+    assert await store.queues.task_schemas(TENANT) == {"greet": digest_of(b"{}")}
 
 
 async def test_an_older_word_stays_older_for_as_long_as_its_worker_lives(store: Store, time: Time) -> None:

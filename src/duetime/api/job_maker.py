@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.codec.schema_types import ArgumentCheck
 from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.defaults import NOTHING_SAID, Defaults
@@ -20,6 +21,7 @@ from duetime.targets.validation import TargetRules
 from duetime.wire.jobs import JobRequest
 from duetime.wire.workers import TaskDefaults
 
+NO_CHECKS: Mapping[str, ArgumentCheck] = {}
 _NO_ARGS: Mapping[str, Any] = {}
 _options: Callable[[JobRequest], tuple[Any, ...]] = attrgetter(*OPTIONS)
 _NO_OPTIONS = _options(JobRequest())
@@ -43,12 +45,14 @@ class JobMaker:
         max_payload: int,
         targets: TargetRules,
         defaults: Mapping[str, Defaults],
+        checks: Mapping[str, ArgumentCheck] = NO_CHECKS,
         now: datetime | None = None,
     ) -> None:
         self._tenant_id = tenant_id
         self._max_payload = max_payload
         self._targets = targets
         self._defaults = defaults
+        self._checks = checks
         self.now = now
         """Needed for a request that `needs_the_day`."""
         self._resolved: dict[tuple[str | None, tuple[Any, ...]], Resolved] = {}
@@ -65,6 +69,8 @@ class JobMaker:
         computed from it."""
         task, args = self._what(request)
         body = json.encode(args, field="args", limit=self._max_payload)
+        if (check := self._checks.get(task)) is not None:
+            check.check(body)
         usual = self._defaults.get(task, NOTHING_SAID)
         resolved, options = base_of(usual), _options(request)
         if options != _NO_OPTIONS:

@@ -1,13 +1,15 @@
-"""The tasks of a tenant: which ones live workers provide, and their defaults.
+"""The tasks of a tenant: which ones live workers provide, their defaults, and the schemas of their arguments.
 
 A job for a task that no worker provides is stored with a warning, or refused (a setting). The warning suggests the most
 similar name. The search for it blocks the event loop, so it is limited.
 """
 
+import asyncio
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from duetime.api.lookup_cache import Memory
+from duetime.codec.schema_types import ArgumentCheck
 from duetime.errors import InvalidInput
 from duetime.model.defaults import Defaults
 from duetime.model.target import kind_of
@@ -19,6 +21,9 @@ REMEMBERED = 2.0
 _MEANT_REMEMBERED = 60.0
 _MOST_MEANT = 10
 """Unknown names in one request for which a suggestion is searched."""
+_MOST_COMPILED = 50
+"""New schemas that are compiled for one request. Arguments for others are left to the worker."""
+_MOST_CHECKS = 2_000
 _MOST_COMPARED = 100_000
 """Characters of a name times those of all known names: about 20 ms of work."""
 
@@ -30,6 +35,9 @@ class Tasks:
         self._known: Memory[int, frozenset[str]] = Memory(REMEMBERED)
         self._defaults: Memory[int, Mapping[str, Defaults]] = Memory(REMEMBERED)
         self._meant: Memory[tuple[int, str], str] = Memory(_MEANT_REMEMBERED)
+        self._schemas: Memory[int, Mapping[str, str]] = Memory(REMEMBERED)
+        self._checks: dict[str, ArgumentCheck] = {}
+        """By the digest of the schema, the newest at the end."""
 
     async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
         """The warnings for a task. Raises `InvalidInput` where unknown tasks are refused."""
@@ -82,6 +90,23 @@ class Tasks:
             if known is not None
             else self._defaults.put(tenant_id, await self._store.queues.task_defaults(tenant_id))
         )
+
+    async def argument_checks(self, tenant_id: int, tasks: Iterable[str | None]) -> dict[str, ArgumentCheck]:
+        """The checks of the arguments of tasks whose schema is known."""
+        digests = self._schemas.get(tenant_id)
+        if digests is None:
+            digests = self._schemas.put(tenant_id, await self._store.queues.task_schemas(tenant_id))
+        wanted = {task: digests[task] for task in tasks if task is not None and task in digests}
+        missing = list({digest: None for digest in wanted.values() if digest not in self._checks})
+        if missing:
+            await self._compile(tenant_id, missing[:_MOST_COMPILED])
+        return {task: self._checks[digest] for task, digest in wanted.items() if digest in self._checks}
+
+    async def _compile(self, tenant_id: int, digests: Sequence[str]) -> None:
+        for digest, schema in (await self._store.queues.schemas(tenant_id, digests)).items():
+            self._checks[digest] = await asyncio.to_thread(ArgumentCheck, schema)
+        while len(self._checks) > _MOST_CHECKS:
+            del self._checks[next(iter(self._checks))]
 
 
 def _nearest(task: str, known: Collection[str]) -> str | None:

@@ -142,6 +142,7 @@ class Endpoints:
     reset_breaker = Sent(run_requests.reset_breaker)
     list_workers = Sent(run_requests.list_workers)
     list_tasks = Sent(run_requests.list_tasks)
+    get_task = Sent(run_requests.get_task)
     create_payload = Sent(run_requests.create_payload)
     get_payload = Sent(run_requests.get_payload)
     erase_payload = Sent(run_requests.erase_payload)

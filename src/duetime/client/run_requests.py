@@ -11,7 +11,7 @@ from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
 from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
-from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
+from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskDetails, TaskList, WorkerList
 
 
 def list_runs(
@@ -209,6 +209,11 @@ def list_workers() -> Ask[WorkerList]:
 def list_tasks() -> Ask[TaskList]:
     """The tasks that live workers provide."""
     return Ask("GET", "/v1/tasks", TaskList)
+
+
+def get_task(task: str) -> Ask[TaskDetails]:
+    """A task that live workers provide, with the JSON schema of its arguments."""
+    return Ask("GET", path("/v1/tasks/{}", task), TaskDetails)
 
 
 def create_payload(body: bytes) -> Ask[PayloadStored]:

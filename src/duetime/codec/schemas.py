@@ -1,5 +1,6 @@
 """The JSON schema of a type: what callers that are not Python may send, and what forms are made from."""
 
+from enum import Flag
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ _REFERENCE = f"#/{DEFINITIONS}/"
 def json_schema(kind: Any) -> dict[str, Any]:
     """The schema of a type, with all definitions at the top."""
     schema = _hoisted(msgspec.json.schema(kind, schema_hook=schema_of))
-    _add_formats(inspect.type_info(kind), schema, schema.get(DEFINITIONS, {}), set())
+    _complete(inspect.type_info(kind), schema, schema.get(DEFINITIONS, {}), set())
     return schema
 
 
@@ -38,8 +39,8 @@ def _hoisted(schema: dict[str, Any]) -> dict[str, Any]:
     return {**plain, DEFINITIONS: found} if found else plain
 
 
-def _add_formats(info: inspect.Type, schema: dict[str, Any], definitions: dict[str, Any], seen: set[str]) -> None:
-    """Follow a type and its schema side by side."""
+def _complete(info: inspect.Type, schema: dict[str, Any], definitions: dict[str, Any], seen: set[str]) -> None:
+    """Follow a type and its schema side by side, and add what msgspec omits."""
     if (reference := schema.get("$ref")) is not None:
         if reference in seen:
             return
@@ -61,10 +62,13 @@ def _add_formats(info: inspect.Type, schema: dict[str, Any], definitions: dict[s
             inner = [(field.type, schema.get("properties", {}).get(field.encode_name)) for field in fields]
         case inspect.TypedDictType(fields=fields):
             inner = [(field.type, schema.get("properties", {}).get(field.encode_name)) for field in fields]
+        case inspect.EnumType(cls=kind) if issubclass(kind, Flag):
+            schema.pop("enum", None)  # its members can be combined
+            schema["type"] = "integer"
         case _ if type(info) in _FORMATS:
             schema.setdefault("format", _FORMATS[type(info)])
         case _:
             inner = [(getattr(info, "item_type", None), schema.get("items"))]  # type: ignore[list-item]
     for kind, part in inner:
         if isinstance(kind, inspect.Type) and isinstance(part, dict):
-            _add_formats(kind, part, definitions, seen)
+            _complete(kind, part, definitions, seen)

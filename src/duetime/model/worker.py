@@ -1,11 +1,13 @@
 """A worker: one process session that leases runs."""
 
 from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from duetime.model.defaults import Defaults
+from duetime.model.defaults import Defaults, encode_defaults
 from duetime.model.target import is_target
 
 
@@ -22,11 +24,35 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     version: str = ""
     """The software version that it reports, such as `duetime 0.1.0`."""
     defaults: dict[str, Defaults] = {}
-    """The job defaults of its tasks. For tasks that are not named here, earlier defaults stay."""
+    """The job defaults of its tasks. For tasks that are not named here, earlier defaults and schemas stay."""
+    schemas: dict[str, bytes] = {}
+    """The JSON schemas of the arguments of these tasks, as far as they are known."""
     key_id: UUID | None = None
     """The API key that opened the session of a remote worker."""
     token_hash: bytes | None = None
     """The hash of that session's token; None: no request may act for this worker."""
+
+
+class Declaration(NamedTuple):
+    """What a worker declares about a task, as it is stored."""
+
+    name: str
+    said: bytes | None
+    arguments: bytes | None
+    digest: str | None
+
+
+def declarations(worker: WorkerInfo) -> list[Declaration]:
+    return [
+        Declaration(name, encode_defaults(defaults), schema, None if schema is None else digest_of(schema))
+        for name, defaults in worker.defaults.items()
+        for schema in (worker.schemas.get(name),)
+    ]
+
+
+def digest_of(schema: bytes) -> str:
+    """Names a schema by its content."""
+    return blake2b(schema, digest_size=12).hexdigest()
 
 
 class Worker(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Requests and answers about schedules, queues, workers, tasks, payloads, logins and health."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -156,6 +156,11 @@ class TaskView(Struct, frozen=True):
     workers: int
     queues: tuple[str, ...]
     """The queues that those workers serve; none: all of them."""
+
+
+class TaskDetails(TaskView, frozen=True):
+    arguments: dict[str, Any] | None
+    """The JSON schema of its arguments; null: not known."""
 
 
 class TaskList(Struct, frozen=True):

@@ -69,7 +69,10 @@ class Registration(Request):
     version: Annotated[str, msgspec.Meta(max_length=100)] = ""
     """Its software version, for people, such as `shop-worker 2.1`."""
     defaults: Annotated[dict[Name, TaskDefaults], msgspec.Meta(max_length=10_000)] = {}
-    """The job defaults of its tasks. For tasks that are not named here, earlier defaults stay."""
+    """The job defaults of its tasks. For tasks that are not named here, earlier defaults and schemas stay."""
+    schemas: Annotated[dict[Name, Any], msgspec.Meta(max_length=10_000)] = {}
+    """The JSON schemas of the arguments of tasks in `defaults`. Jobs whose arguments do not fit are refused. For other
+    tasks in `defaults`, earlier schemas are forgotten."""
 
 
 class Registered(Answer):

@@ -65,6 +65,7 @@ class HttpSource:
             lease.total_seconds(),
             worker.version,
             {name: wire_defaults(defaults) for name, defaults in worker.defaults.items()},
+            {name: msgspec.Raw(schema) for name, schema in worker.schemas.items()},
         )
         answer = await self._server.call("POST", "/v1/workers", body, wire.Registered)
         worker_id = parse("wrk", answer.worker_id)

@@ -1,12 +1,14 @@
 """A task as a worker sees it: a named Python function, and where it runs."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
 import msgspec
 
+from duetime.codec.schema_types import encode_schema
 from duetime.codec.task_codec import ArgumentCodec, ResultCodec, argument_codec, result_codec
 from duetime.errors import InvalidInput
 from duetime.model import json
@@ -29,6 +31,8 @@ class Place(IntEnum):
     """Targets that are commands, each in its own process group."""
 
 
+_ALL_SCHEMAS = 4 * 1024**2
+"""Bytes that the schemas of a worker may have together: it sends them when it registers."""
 Call = Callable[[bytes, Callable[[], BaseContext]], Any]
 """Takes the stored arguments, and what creates the context."""
 
@@ -55,6 +59,17 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     """Whether it may return None."""
     call: Call = _no_call
     """Calls the function with its stored arguments. Raises `PayloadMismatch` if they do not fit."""
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments. Without annotations it has only their names."""
+        if self.arguments is not None:
+            return self.arguments.schema()
+        return {
+            "type": "object",
+            "properties": {name: {} for name in self.signature.parameters if self.known is None or name in self.known},
+            "required": sorted(self.required),
+            "additionalProperties": self.known is None,
+        }
 
     def decode(self, body: bytes) -> dict[str, Any]:
         """Stored arguments as the function gets them, without defaults."""
@@ -133,6 +148,19 @@ def _caller(function: Callable[..., Any], context_name: str | None) -> Call:
         return function(**arguments)
 
     return call
+
+
+def argument_schemas(tasks: Iterable[TaskDefinition]) -> dict[str, bytes]:
+    """The JSON schemas of the arguments of tasks. Those that are too large are omitted."""
+    found: dict[str, bytes] = {}
+    room = _ALL_SCHEMAS
+    for task in tasks:
+        with suppress(InvalidInput):
+            schema = encode_schema(task.schema(), task.name)
+            room -= len(schema)
+            if room >= 0:
+                found[task.name] = schema
+    return found
 
 
 def _is_context(annotation: object) -> bool:

@@ -35,7 +35,7 @@ from duetime.worker.running_attempt import Stop
 from duetime.worker.session import Session
 from duetime.worker.source import Source, Wants
 from duetime.worker.switch_interval import short_switch_interval
-from duetime.worker.task import TaskDefinition
+from duetime.worker.task import TaskDefinition, argument_schemas
 from duetime.worker.unknown_runs import UnknownRuns
 
 log = logging.getLogger("duetime.worker")
@@ -65,6 +65,7 @@ class Worker:
         self._source = source
         self._limits = limits
         self._defaults = dict(defaults or {})
+        self._schemas = {} if defaults is None else argument_schemas(tasks[name] for name in defaults)
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
@@ -225,6 +226,7 @@ class Worker:
             self._attempts.slots.total,
             version=f"duetime {__version__}",
             defaults=self._defaults,
+            schemas=self._schemas,
         )
 
     async def _finish_within_grace(self) -> None:

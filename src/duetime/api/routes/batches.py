@@ -1,6 +1,6 @@
 """Many jobs in one request and one transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -110,6 +110,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
         max_payload=call.service.settings.max_payload,
         targets=call.service.targets,
         defaults=await call.service.tasks.defaults(call.tenant_id),
+        checks=await call.service.tasks.argument_checks(call.tenant_id, _tasks(items)),
     )
     slices = Slices(MOST_SECONDS)
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
@@ -134,6 +135,11 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
         except (Problem, InvalidInput) as error:
             refused[index] = item_problem(index, error)
     return prepared, refused
+
+
+def _tasks(items: Sequence[Any]) -> set[str]:
+    named = (item.get("task") for item in items if isinstance(item, dict))
+    return {task for task in named if isinstance(task, str)}
 
 
 def _take(job: NewJob, taken: set[tuple[str, str]]) -> None:

@@ -102,6 +102,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
         max_payload=call.service.settings.max_payload,
         targets=call.service.targets,
         defaults=defaults,
+        checks=await call.service.tasks.argument_checks(call.tenant_id, {each.task for each in request.nodes.values()}),
         now=now,
     )
     job_ids = ids.new_ids(len(request.nodes))

@@ -53,7 +53,11 @@ async def _what(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]:
     if "args" in given:
         if is_target(job.task):
             raise InvalidInput("a job with a target has no arguments", field="args", remedy="give target")
-        return {"args": json.encode(given.pop("args"), field="args", limit=limit)}
+        args = json.encode(given.pop("args"), field="args", limit=limit)
+        checks = await call.service.tasks.argument_checks(call.tenant_id, [job.task])
+        if job.task in checks:
+            checks[job.task].check(args)
+        return {"args": args}
     if "target" not in given:
         return {}
     if not is_target(job.task):

@@ -57,6 +57,7 @@ async def create_job(call: Call) -> Reply:
         max_payload=service.settings.max_payload,
         targets=service.targets,
         defaults=await service.tasks.defaults(call.tenant_id),
+        checks=await service.tasks.argument_checks(call.tenant_id, [request.task]),
         now=await service.store.now() if needs_the_day(request) else None,
     )
     repeat = _repeat(call, request.idempotency_key)

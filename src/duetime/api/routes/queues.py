@@ -11,6 +11,7 @@ from duetime.api.endpoint import Routes
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
+from duetime.model import json
 from duetime.model.access import Action, Role
 from duetime.model.carried import StreamQueue, StreamSettings
 from duetime.model.limits import QueueLimits, parse_rate
@@ -28,6 +29,7 @@ from duetime.wire.service import (
     QueueView,
     StreamRequest,
     StreamView,
+    TaskDetails,
     TaskList,
     TaskView,
     WorkerList,
@@ -106,6 +108,19 @@ async def list_tasks(call: Call) -> TaskList:
     """List the tasks that live workers provide."""
     found = await call.service.store.queues.tasks(call.tenant_id)
     return TaskList(tuple(struct_like(TaskView, each) for each in found))
+
+
+@routes.get("/v1/tasks/{task}", Action.READ, answer=TaskDetails, problems=(404,))
+async def get_task(call: Call) -> TaskDetails:
+    """Get a task that live workers provide, with the JSON schema of its arguments."""
+    task, store = call.path["task"], call.service.store
+    found = next((each for each in await store.queues.tasks(call.tenant_id) if each.name == task), None)
+    if found is None:
+        raise NotFound("no live worker provides the task")
+    digest = (await store.queues.task_schemas(call.tenant_id)).get(task)
+    schemas = {} if digest is None else await store.queues.schemas(call.tenant_id, [digest])
+    arguments = None if digest not in schemas else json.decode(schemas[digest])
+    return struct_like(TaskDetails, found, arguments=arguments)
 
 
 async def _pause(call: Call) -> Queue:

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import timedelta
 from typing import Literal
 from uuid import UUID
@@ -17,6 +17,7 @@ from duetime.api.endpoint import Handler, Routes
 from duetime.api.job_maker import read_defaults
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.worker_sessions import SESSION, new_token, session_of
+from duetime.codec.schema_types import encode_schema
 from duetime.engine.wait_queue import ClaimAnswer, WaitingClaim
 from duetime.engine.worker_gateway import Reported
 from duetime.errors import InvalidInput, NotFound
@@ -35,6 +36,7 @@ from duetime.model.run import Event
 from duetime.model.suspicion import TrialRoom
 from duetime.model.target import check_not_reserved
 from duetime.model.worker import WorkerInfo
+from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.wire.workers import (
     LOG_LIMIT,
     Ask,
@@ -101,6 +103,7 @@ async def register_worker(call: Call) -> Registered:
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
     queues = _queues(call, body.queues)
     defaults = await _of_its_queues(call, {name: _defaults(name, said, tasks) for name, said in body.defaults.items()})
+    schemas = await _schemas(body, defaults)
     names = tuple(sorted(tasks))
     token, token_hash = new_token()
     info = WorkerInfo(
@@ -112,6 +115,7 @@ async def register_worker(call: Call) -> Registered:
         tenant_id=call.tenant_id,
         version=body.version,
         defaults=defaults,
+        schemas=schemas,
         key_id=call.who.key_id,
         token_hash=token_hash,
     )
@@ -252,6 +256,20 @@ async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str,
         return told[name].queue in bound if name in told else name not in served
 
     return {name: said for name, said in defaults.items() if said.queue in bound and is_its_own(name)}
+
+
+async def _schemas(body: Registration, kept: Mapping[str, Defaults]) -> dict[str, bytes]:
+    """The schemas of the tasks whose defaults the worker may set."""
+    found = {}
+    slices = Slices(MOST_SECONDS)
+    for name, schema in body.schemas.items():
+        await slices.yield_if_due()
+        if name not in body.defaults:
+            raise InvalidInput("is not among `defaults`", field=f"schemas.{name}", remedy="name it there too")
+        encoded = encode_schema(schema, f"schemas.{name}")
+        if name in kept:
+            found[name] = encoded
+    return found
 
 
 def _is_within(queues: Sequence[str], bound: frozenset[str]) -> bool:

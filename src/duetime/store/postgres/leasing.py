@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from uuid import UUID
 
 from duetime.errors import LeaseLost, QuotaExceeded
-from duetime.model.defaults import encode_defaults
-from duetime.model.worker import Renewal, WorkerInfo
+from duetime.model.worker import Renewal, WorkerInfo, declarations
 from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.freed_runs import end_freed
@@ -34,9 +34,9 @@ class LeasingRole(Role):
         if worker.defaults:
             # Sorted, so that two workers that register at once cannot deadlock. A statement of its own, so that a node
             # that freezes after it holds no locks.
-            declared = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
+            declared = sorted(declarations(worker), key=itemgetter(0))
             try:
-                await self.database.execute("tell_tasks", worker.tenant_id, *columns(declared, 2))
+                await self.database.execute("tell_tasks", worker.tenant_id, *columns(declared, 4))
             except QuotaExceeded:
                 await self.database.execute("leave", worker.id)
                 raise

@@ -302,12 +302,14 @@ create table duetime.calendar_users (
 );
 create index calendar_users_by_job on duetime.calendar_users (job_id);
 
--- Defaults that tasks declare for their jobs (model/defaults.py). Beside the workers, because they hold while no worker
--- is up, too.
+-- What tasks declare: defaults for their jobs (model/defaults.py), and the schema of their arguments. Beside the workers,
+-- because it holds while no worker is up, too.
 create table duetime.tasks (
     tenant_id integer, -- null: declared by a worker that serves all tenants
     name text not null,
     said bytea, -- null: no defaults
+    arguments bytea, -- a JSON schema; null: not known
+    digest text, -- of the schema
     told_at timestamptz not null, -- the newest declaration holds
     seen_at timestamptz not null -- when a live worker had the task: old ones are pruned
 );

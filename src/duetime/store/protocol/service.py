@@ -273,6 +273,12 @@ class Queues(Protocol):
         """The job defaults of tasks, by name, as the last worker that registered them declared, alive or not. Tasks
         without defaults are omitted."""
 
+    async def task_schemas(self, tenant_id: int) -> dict[str, str]:
+        """The digests of the argument schemas of tasks, by name, declared like the defaults."""
+
+    async def schemas(self, tenant_id: int, digests: Sequence[str]) -> dict[str, bytes]:
+        """Declared schemas by their digests. One that was replaced meanwhile is missing."""
+
 
 class Breakers(Protocol):
     """Circuit breakers of targets, shared by all nodes."""

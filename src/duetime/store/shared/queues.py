@@ -1,5 +1,7 @@
 """Queues: pause, resume, limits and counts up to a cap; the tasks of live workers and their defaults."""
 
+from collections.abc import Sequence
+
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
@@ -55,6 +57,15 @@ class QueueRole(SharedRole):
     async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
         rows = await self.transactions.reading(tenant_id).rows("list_task_defaults", tenant_id=tenant_id)
         return {row["name"]: decode_defaults(row["said"]) for row in rows}
+
+    async def task_schemas(self, tenant_id: int) -> dict[str, str]:
+        rows = await self.transactions.reading(tenant_id).rows("list_task_schemas", tenant_id=tenant_id)
+        return {row["name"]: row["digest"] for row in rows}
+
+    async def schemas(self, tenant_id: int, digests: Sequence[str]) -> dict[str, bytes]:
+        wanted = {"tenant_id": tenant_id, "digests": list(digests)}
+        rows = await self.transactions.reading(tenant_id).rows("task_schemas", **wanted)
+        return {row["digest"]: row["arguments"] for row in rows}
 
     async def _queues(self, tenant_id: int, name: str | None, cap: int) -> list[Queue]:
         reading = self.transactions.reading(tenant_id)

@@ -6,8 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from duetime.errors import LeaseLost
-from duetime.model.defaults import encode_defaults
-from duetime.model.worker import Renewal, WorkerInfo
+from duetime.model.worker import Declaration, Renewal, WorkerInfo, declarations
 from duetime.store.protocol.service import NOTHING_ANSWERED
 from duetime.store.rules.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
@@ -19,7 +18,7 @@ from duetime.store.sqlite.values import identity, listed, microseconds, moment, 
 
 class LeasingRole(Role):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
-        told = [(name, encode_defaults(defaults)) for name, defaults in worker.defaults.items()]
+        told = declarations(worker)
 
         def work(connection: Connection, now: int) -> int:
             _tell_tasks(connection, now, worker.tenant_id, told)
@@ -91,14 +90,12 @@ class LeasingRole(Role):
         return await self.database.run(work)
 
 
-def _tell_tasks(
-    connection: Connection, now: int, tenant_id: int | None, told: Sequence[tuple[str, bytes | None]]
-) -> None:
+def _tell_tasks(connection: Connection, now: int, tenant_id: int | None, told: Sequence[Declaration]) -> None:
     if not told:
         return
     of_tenant = {"tenant_id": tenant_id}
     ((before, _),) = connection.rows("count_tasks", of_tenant)
-    connection.many("tell_tasks", [{**of_tenant, "name": name, "said": said, "now": now} for name, said in told])
+    connection.many("tell_tasks", [{**of_tenant, **each._asdict(), "now": now} for each in told])
     # Counted once for all rows: a trigger would count after each of thousands.
     ((count, most),) = connection.rows("count_tasks", of_tenant)
     if most is not None and count > max(before, most):

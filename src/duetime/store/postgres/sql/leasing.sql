@@ -8,10 +8,11 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
 returning lease_until;
 
 -- tell_tasks: keep what a worker tells of its tasks
-insert into duetime.tasks (tenant_id, name, said, told_at, seen_at)
-select $1, t.name, t.said, duetime.now(), duetime.now() from unnest($2::text[], $3::bytea[]) as t(name, said)
-on conflict (coalesce(tenant_id, -1), name) do update
-set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at;
+insert into duetime.tasks (tenant_id, name, said, arguments, digest, told_at, seen_at)
+select $1, t.name, t.said, t.arguments, t.digest, duetime.now(), duetime.now()
+from unnest($2::text[], $3::bytea[], $4::bytea[], $5::text[]) as t(name, said, arguments, digest)
+on conflict (coalesce(tenant_id, -1), name) do update set said = excluded.said, arguments = excluded.arguments,
+    digest = excluded.digest, told_at = excluded.told_at, seen_at = excluded.seen_at;
 
 -- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent. What a transaction holds is
 -- passed over, and its claim stays until the next heartbeat

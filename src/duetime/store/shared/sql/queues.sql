@@ -17,3 +17,13 @@ select name, said from (
     select name, said, row_number() over (partition by name order by told_at desc, tenant_id nulls last) as place
     from duetime.tasks where coalesce(tenant_id, :tenant_id) = :tenant_id
 ) last where place = 1 and said is not null;
+
+-- list_task_schemas: which schemas a tenant's tasks have, as last declared
+select name, digest from (
+    select name, digest, row_number() over (partition by name order by told_at desc, tenant_id nulls last) as place
+    from duetime.tasks where coalesce(tenant_id, :tenant_id) = :tenant_id
+) last where place = 1 and digest is not null;
+
+-- task_schemas: schemas by their digests
+select distinct digest, arguments from duetime.tasks
+where coalesce(tenant_id, :tenant_id) = :tenant_id and digest = any(:digests::text[]);

@@ -7,9 +7,10 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
 returning lease_until;
 
 -- tell_tasks: keep what a worker tells of one of its tasks
-insert into tasks (tenant_id, name, said, told_at, seen_at) values (:tenant_id, :name, :said, :now, :now)
-on conflict (coalesce(tenant_id, -1), name) do update
-set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at;
+insert into tasks (tenant_id, name, said, arguments, digest, told_at, seen_at)
+values (:tenant_id, :name, :said, :arguments, :digest, :now, :now)
+on conflict (coalesce(tenant_id, -1), name) do update set said = excluded.said, arguments = excluded.arguments,
+    digest = excluded.digest, told_at = excluded.told_at, seen_at = excluded.seen_at;
 
 -- count_tasks: how many tasks with defaults a tenant has, and how many it may have
 select count(*), (select quotas ->> '$.tasks' from tenants where id = :tenant_id)
