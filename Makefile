@@ -27,14 +27,14 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
 LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench tests/api/test_pauses.py \
-	tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py \
+	tests/fault/test_kafka_cluster.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py \
 	tests/integration/test_ahead.py tests/integration/test_hostile_text.py tests/integration/test_places.py \
 	tests/integration/test_schedule_in_turn.py tests/integration/test_sharing_a_file.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
-	@{ scripts/chromium; scripts/rabbitmq; } & servers=$$!; \
+	@{ scripts/chromium; scripts/rabbitmq; scripts/jvm-servers; } & servers=$$!; \
 	{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
 	wait $$servers; \

@@ -39,12 +39,16 @@ TOGETHER = (
 its distributor do not fit each other."""
 BY_BROKER = "tests/contract/test_streams.py"
 """The tests of one broker share a server, which some of them stop."""
+OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka"}
+"""These share it too, because it takes seconds to start."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(BY_BROKER):
             return nodeid.rpartition("[")[2].rstrip("]").partition("-")[0]
+        if (broker := OF_BROKER.get(nodeid.partition("::")[0])) is not None:
+            return broker
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
 
 

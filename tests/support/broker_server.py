@@ -33,6 +33,8 @@ class BrokerServer:
     """How many streams are many."""
     counts_held = True
     """Whether the depth of a stream includes messages that are held."""
+    partitioned = False
+    """Whether a message can be delivered only to the consumer that owns its part of the stream."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"duetime-{self.kind}-"))

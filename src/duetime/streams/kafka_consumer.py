@@ -1,0 +1,148 @@
+"""A consumer of several streams of Kafka: a reader for each (`kafka_reader`)."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from confluent_kafka import TopicPartition
+
+from duetime.clock import monotonic
+from duetime.errors import StreamUnavailable
+from duetime.streams.kafka_reader import Fenced, Part, StreamReader, Taken
+from duetime.streams.protocol import Delivery
+
+_TRIM_EVERY = 5.0
+"""Seconds after which records that are done are deleted."""
+_READ_AHEAD = 2000
+"""The most messages that are read before they are asked for."""
+
+
+class _Ref(NamedTuple):
+    reader: StreamReader
+    part: Part
+    offset: int
+
+
+class KafkaConsumer:
+    def __init__(
+        self,
+        streams: Sequence[str],
+        client: dict[str, Any],
+        lease: float,
+        trim: Callable[[Sequence[TopicPartition]], Awaitable[None]],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._arrival = asyncio.Event()
+        self._readers = {stream: StreamReader(stream, client, lease, self._arrived) for stream in streams}
+        self._slice = lease / 4
+        self._trim = trim
+        self._trimmed_at = monotonic()
+        self._trimming: asyncio.Task[None] | None = None
+
+    async def fetch(self, takes: Sequence[tuple[str, int]], wait: float) -> list[Delivery]:
+        asked = [(self._readers[stream], count) for stream, count in takes if count > 0]
+        if not asked:
+            return []
+        deadline = monotonic() + wait
+        while True:
+            self._hear()
+            self._arrival.clear()
+            for reader, count in asked:
+                reader.want(min(count, _READ_AHEAD))
+            taken = [(reader, found) for reader, count in asked if (found := reader.take(count))]
+            if taken:
+                started = await self._started(taken)
+                if started:
+                    return started
+            failure = next((reader.failure for reader, _ in asked if reader.failure is not None), None)
+            if failure is not None:
+                raise StreamUnavailable(failure.message, remedy=failure.remedy)
+            left = deadline - monotonic()
+            if left <= 0:
+                return []
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, self._slice)):
+                    await self._arrival.wait()
+
+    async def extend(self, deliveries: Sequence[Delivery]) -> None:
+        # The client's own thread sends heartbeats; a commit shows that Kafka still counts this consumer in.
+        self._hear()
+        await self._commit(self._parts(deliveries))
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        self._hear()
+        for delivery in deliveries:
+            ref: _Ref = delivery.ref
+            ref.reader.finish(ref.part, ref.offset)
+        # What belongs to another consumer by now is delivered there, and found done in the store.
+        with suppress(Fenced):
+            await self._commit(self._parts(deliveries))
+        if monotonic() - self._trimmed_at > _TRIM_EVERY and (self._trimming is None or self._trimming.done()):
+            self._trimming = asyncio.create_task(self._trim_all())
+
+    async def close(self) -> None:
+        readers = list(self._readers.values())
+        with suppress(StreamUnavailable):
+            await self._commit({reader: set(reader.owned()) for reader in readers})
+        if self._trimming is not None:
+            await self._trimming
+        await self._trim_all()
+        await asyncio.gather(*(asyncio.to_thread(reader.close) for reader in readers))
+
+    async def _started(self, taken: Sequence[tuple[StreamReader, list[Taken]]]) -> list[Delivery]:
+        """The messages of those streams whose state could be committed; the others are returned by a later fetch."""
+        commits = [reader.commit({one.part for one in found}) for reader, found in taken]
+        try:
+            outcomes = await asyncio.gather(*commits, return_exceptions=True)
+        except asyncio.CancelledError:
+            for reader, found in taken:
+                reader.put_back(found)
+            raise
+        started: list[Delivery] = []
+        failures: list[BaseException] = []
+        for (reader, found), outcome in zip(taken, outcomes, strict=True):
+            if outcome is not None:
+                reader.put_back(found)
+                failures.append(outcome)
+                continue
+            started += [
+                Delivery(reader.stream, one.body, one.redelivered, _Ref(reader, one.part, one.offset))
+                for one in found
+                if not one.part.lost
+            ]
+        if failures and not started:
+            raise failures[0]
+        return started
+
+    async def _commit(self, parts: dict[StreamReader, set[Part]]) -> None:
+        outcomes = await asyncio.gather(
+            *(reader.commit(of_reader) for reader, of_reader in parts.items()), return_exceptions=True
+        )
+        failures = [outcome for outcome in outcomes if outcome is not None]
+        if failures:
+            raise next((failure for failure in failures if not isinstance(failure, Fenced)), failures[0])
+
+    async def _trim_all(self) -> None:
+        self._trimmed_at = monotonic()
+        places = [place for reader in self._readers.values() for place in reader.finished_ranges()]
+        if places:
+            # They are deleted with the next ones.
+            with suppress(StreamUnavailable):
+                await self._trim(places)
+
+    def _hear(self) -> None:
+        for reader in self._readers.values():
+            reader.hear()
+
+    def _arrived(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._arrival.set)
+
+    @staticmethod
+    def _parts(deliveries: Iterable[Delivery]) -> dict[StreamReader, set[Part]]:
+        found: dict[StreamReader, set[Part]] = defaultdict(set)
+        for delivery in deliveries:
+            found[delivery.ref.reader].add(delivery.ref.part)
+        return found

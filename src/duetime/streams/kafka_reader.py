@@ -1,0 +1,420 @@
+"""One stream, as one consumer reads it from Kafka.
+
+A thread reads ahead what the next fetches ask for. Nothing is started by that: `take` hands messages out, and `commit`
+stores what was handed out before the worker sees it. Only that thread calls Kafka's client, which allows one caller at
+a time. A partition changes hands like this:
+
+    assigned   its committed state says where to begin, and what may have been started (`kafka_offsets`)
+    revoked    nothing more is handed out; the partition is given up when what is held is done
+    lost       it belongs to another consumer already: what is held is not ours any more
+
+Nothing is committed for a partition that was given up: Kafka accepts an offset from each member of the group, and an
+old state would hide what the new owner has started.
+
+Heartbeats come from the client's own thread. A consumer that is not called for a lease leaves the group, as if it had
+died: a worker that hangs must not keep its messages.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from duetime.clock import monotonic
+from duetime.errors import StreamUnavailable, reason_of
+from duetime.streams.kafka_offsets import PartitionOffsets
+
+_POLL = 0.2
+"""Seconds of one blocking read."""
+_POLL_WITH_WORK = 0.01
+"""The same while messages are held, which may have to be committed."""
+_TO_COMMIT = 0.02
+"""Seconds for which the thread expects a commit, after a waiting fetch was given something."""
+_IDLE = 1.0
+"""Seconds without demand after which the partitions are paused, so that only rebalances are served."""
+TIMEOUT = 5.0
+"""Seconds to wait for an answer."""
+_FENCED = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError._FENCED,
+    KafkaError._STATE,
+}
+_SUSPICIOUS = {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}
+
+
+class Fenced(StreamUnavailable):
+    """This consumer is not in its group any more: its messages are delivered to others."""
+
+
+class Part:
+    """A partition, for as long as this consumer owns it."""
+
+    __slots__ = ("committed", "ending", "gap", "lost", "number", "offsets", "position", "trimmed", "waiting")
+
+    def __init__(self, number: int, offsets: PartitionOffsets) -> None:
+        self.number = number
+        self.offsets = offsets
+        self.position = offsets.offset
+        """What the thread reads next."""
+        self.gap: tuple[int, int] | None = None
+        self.waiting: deque[tuple[int, bytes]] = deque()
+        """What was read and is too far ahead of the first message that is not done."""
+        self.committed = self.trimmed = offsets.offset
+        self.ending = False
+        self.lost = False
+
+
+class Taken(NamedTuple):
+    part: Part
+    offset: int
+    redelivered: bool
+    body: bytes
+
+
+class _Commit(NamedTuple):
+    states: Sequence[tuple[Part, int, str]]
+    ended: "asyncio.Future[None]"
+    deadline: float
+
+
+class StreamReader:
+    def __init__(self, stream: str, client: dict[str, Any], lease: float, arrived: Callable[[], None]) -> None:
+        """`arrived` is called from the thread, when there is something to take or a failure."""
+        self.stream = stream
+        self.failure: StreamUnavailable | None = None
+        self._configuration = {**client, "group.id": stream, "error_cb": self._suspect}
+        self._lease = lease
+        self._arrived = arrived
+        self._loop = asyncio.get_running_loop()
+        self._heard = monotonic()
+        self._wanted_at = 0.0
+        self._want = self._asked = self._served = 0
+        self._closing = False
+        self._suspicious = False
+        self._parts: dict[int, Part] = {}
+        self._read: deque[tuple[Part, int, bytes]] = deque()
+        self._returned: deque[Taken] = deque()
+        self._client: Consumer | None = None
+        self._paused: set[int] = set()
+        self._commits: deque[_Commit] = deque()
+        self._hungry = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"kafka {stream}", daemon=True)
+        self._thread.start()
+
+    # From the event loop
+
+    def hear(self) -> None:
+        """The worker is alive."""
+        self._heard = monotonic()
+
+    def want(self, count: int) -> None:
+        """Read ahead as many messages as this."""
+        self._hungry = True
+        self._wanted_at = monotonic()
+        with self._changed:
+            self._asked += 1
+            self._want = count
+            self._changed.notify_all()
+
+    def take(self, most: int) -> list[Taken]:
+        """Start up to so many messages of those that were read. `commit` their partitions before they are handed out,
+        or `put_back`."""
+        taken: list[Taken] = []
+        with self._changed:
+            while self._returned and len(taken) < most:
+                again = self._returned.popleft()
+                if not again.part.lost:
+                    taken.append(again)
+            for part in tuple(self._parts.values()):
+                while part.waiting and len(taken) < most and part.offsets.has_room(part.waiting[0][0]):
+                    self._start(part, *part.waiting.popleft(), taken)
+            while self._read and len(taken) < most:
+                part, offset, body = self._read.popleft()
+                if part.waiting or not part.offsets.has_room(offset):
+                    part.waiting.append((offset, body))
+                else:
+                    self._start(part, offset, body, taken)
+            self._changed.notify_all()
+        return taken
+
+    def put_back(self, taken: Iterable[Taken]) -> None:
+        self._returned.extend(taken)
+
+    def finish(self, part: Part, offset: int) -> None:
+        if part.lost:
+            return
+        part.offsets.finish(offset)
+        if part.waiting:
+            self._arrived()
+        if part.ending:
+            with self._changed:
+                self._changed.notify_all()
+
+    async def commit(self, parts: Iterable[Part]) -> None:
+        """Store the state of these partitions. Raises `StreamUnavailable`."""
+        states = [(part, part.offsets.offset, part.offsets.text()) for part in parts if not part.lost]
+        if not states:
+            return
+        ended = self._loop.create_future()
+        with self._changed:
+            if self._client is None:
+                raise self._fenced()
+            self._commits.append(_Commit(states, ended, monotonic() + TIMEOUT))
+            self._changed.notify_all()
+        await ended
+
+    def finished_ranges(self) -> list[TopicPartition]:
+        """Up to where records can be deleted, of the partitions in which that has changed since it was last asked."""
+        found = [part for part in self._parts.values() if part.committed > part.trimmed and not part.lost]
+        for part in found:
+            part.trimmed = part.committed
+        return [TopicPartition(self.stream, part.number, part.committed) for part in found]
+
+    def owned(self) -> list[Part]:
+        return list(self._parts.values())
+
+    def close(self) -> None:
+        """Leave the group, and wait for the thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _start(self, part: Part, offset: int, body: bytes, taken: list[Taken]) -> None:
+        if part.lost or part.ending:
+            return
+        redelivered = part.offsets.start(offset)
+        if redelivered is not None:
+            taken.append(Taken(part, offset, redelivered, body))
+
+    # In the reading thread
+
+    def _run(self) -> None:
+        while self._wait_for_demand():
+            try:
+                self._client = client = Consumer(self._configuration)
+                client.subscribe(
+                    [self.stream], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
+                self._read_on(client)
+            except Exception as error:
+                self._fail(unavailable(error))
+            finally:
+                self._leave()
+
+    def _wait_for_demand(self) -> bool:
+        with self._changed:
+            if self.failure is not None:
+                self._changed.wait_for(lambda: self._closing, timeout=_IDLE)
+            self._changed.wait_for(lambda: self._asked != self._served or self._closing)
+            return not self._closing
+
+    def _read_on(self, client: Consumer) -> None:
+        while not self._closing:
+            self._served = self._asked
+            if self._silent():
+                return
+            self._serve_commits(client)
+            room = self._room()
+            if not room:
+                if monotonic() - self._wanted_at > _IDLE:
+                    self._pause(client, set(self._parts))
+                    self._receive(client, [message for message in (client.poll(0),) if message is not None])
+                self._wait(lambda: self._room() > 0 or bool(self._commits), _IDLE / 2)
+                continue
+            self._pause(client, {number for number, part in self._parts.items() if part.waiting})
+            first = client.poll(_POLL_WITH_WORK if self._may_commit() else _POLL)
+            if first is not None:
+                self._receive(client, [first, *(client.consume(room - 1, 0) if room > 1 else ())])
+                if self._hungry:
+                    self._hungry = False
+                    self._wait(lambda: bool(self._commits), _TO_COMMIT)
+            elif self._suspicious:
+                self._probe(client)
+
+    def _wait(self, until: Callable[[], bool], timeout: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing or until(), timeout)
+
+    def _may_commit(self) -> bool:
+        return bool(self._read) or any(part.offsets.held for part in self._parts.values())
+
+    def _serve_commits(self, client: Consumer) -> None:
+        """Commit the newest state of each partition, for all callers at once."""
+        with self._changed:
+            commits = list(self._commits)
+            self._commits.clear()
+        newest = {part: (offset, text) for commit in commits for part, offset, text in commit.states if not part.lost}
+        try:
+            if newest:
+                self._commit(client, newest)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.REBALANCE_IN_PROGRESS:
+                with self._changed:
+                    self._commits.extendleft(reversed([each for each in commits if monotonic() < each.deadline]))
+                    self._changed.wait(_TO_COMMIT)
+                commits = [each for each in commits if monotonic() >= each.deadline]
+            self._answer(commits, self._fenced() if code in _FENCED else unavailable(error))
+        else:
+            self._answer(commits, None)
+
+    def _commit(self, client: Consumer, states: Mapping[Part, tuple[int, str]]) -> None:
+        places = [TopicPartition(self.stream, part.number, offset, text) for part, (offset, text) in states.items()]
+        for place in client.commit(offsets=places, asynchronous=False) or ():
+            if place.error is not None:
+                raise KafkaException(place.error)
+        for part, (offset, _) in states.items():
+            part.committed = offset
+
+    def _answer(self, commits: Iterable[_Commit], error: StreamUnavailable | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            for commit in commits:
+                self._loop.call_soon_threadsafe(_settle, commit.ended, error)
+
+    def _fenced(self) -> Fenced:
+        return Fenced(f"this consumer has left the group of {self.stream}")
+
+    def _silent(self) -> bool:
+        return monotonic() - self._heard > self._lease
+
+    def _room(self) -> int:
+        return max(0, self._want - len(self._read))
+
+    def _receive(self, client: Consumer, messages: Sequence[Message]) -> None:
+        found = 0
+        sought: set[int] = set()
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._fail(unavailable(KafkaException(error)))
+                continue
+            number, offset = message.partition(), message.offset()
+            part = self._parts.get(number) if number is not None else None
+            if part is None or number is None or offset is None or number in sought:
+                continue
+            if offset > part.position and part.gap != (part.position, offset):
+                # An offset that does not exist counts as done: read it a second time before that is believed.
+                part.gap = (part.position, offset)
+                client.seek(TopicPartition(self.stream, number, part.position))
+                sought.add(number)
+                continue
+            if offset < part.position:
+                part = self._begin_again(part, offset)
+            part.position = offset + 1
+            self._read.append((part, offset, message.value() or b""))
+            found += 1
+        if found:
+            self.failure = None
+            self._suspicious = False
+            self._arrived()
+
+    def _begin_again(self, part: Part, offset: int) -> Part:
+        """The log was cut, or created anew: offsets that were known may name other messages now."""
+        part.lost = True
+        doubtful_to = max(part.offsets.started_to, part.position)
+        self._parts[part.number] = again = Part(part.number, PartitionOffsets(offset, doubtful_to))
+        return again
+
+    def _pause(self, client: Consumer, wished: set[int]) -> None:
+        for change, numbers in ((client.pause, wished - self._paused), (client.resume, self._paused - wished)):
+            places = [TopicPartition(self.stream, number) for number in numbers if number in self._parts]
+            if places:
+                change(places)
+        self._paused = wished
+
+    def _probe(self, client: Consumer) -> None:
+        try:
+            found = client.list_topics(self.stream, timeout=TIMEOUT / 5).topics[self.stream]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            self._suspicious = False
+            self.failure = None
+        except KafkaException as error:
+            self._fail(unavailable(error))
+
+    def _fail(self, failure: StreamUnavailable) -> None:
+        self.failure = failure
+        self._suspicious = True
+        self._arrived()
+
+    def _suspect(self, error: KafkaError) -> None:
+        if error.code() in _SUSPICIOUS:
+            self._suspicious = True
+
+    def _leave(self) -> None:
+        with self._changed:
+            client, self._client = self._client, None
+            left = list(self._commits)
+            self._commits.clear()
+        self._forget(self._parts)
+        self._answer(left, self._fenced())
+        self._paused = set()
+        self._read.clear()
+        if client is not None:
+            with suppress(Exception):
+                client.close()
+
+    def _forget(self, numbers: Iterable[int]) -> None:
+        for number in list(numbers):
+            part = self._parts.pop(number, None)
+            if part is not None:
+                part.lost = True
+
+    def _on_assign(self, client: Consumer, places: list[TopicPartition]) -> None:
+        starts = []
+        for place in client.committed(places, timeout=TIMEOUT):
+            if place.error is not None:
+                raise KafkaException(place.error)
+            offsets = PartitionOffsets.committed(place.offset, place.metadata) if place.offset >= 0 else None
+            if offsets is None:
+                # No commit, or one of another program: what is there may have been started.
+                low, end = client.get_watermark_offsets(place, timeout=TIMEOUT)
+                offsets = PartitionOffsets(place.offset if place.offset >= 0 else low, end)
+            self._parts[place.partition] = Part(place.partition, offsets)
+            starts.append(TopicPartition(self.stream, place.partition, offsets.offset))
+        client.incremental_assign(starts)
+        client.resume(starts)
+        self._paused.difference_update(place.partition for place in starts)
+        self.failure = None
+
+    def _on_revoke(self, client: Consumer, places: list[TopicPartition]) -> None:
+        parts = [part for place in places if (part := self._parts.get(place.partition)) is not None]
+        with self._changed:
+            for part in parts:
+                part.ending = True
+        while any(part.offsets.held for part in parts) and not self._closing and not self._silent():
+            self._wait(lambda: bool(self._commits) or not any(part.offsets.held for part in parts), _POLL)
+            self._serve_commits(client)
+        ended = [part for part in parts if not part.offsets.held]
+        with suppress(KafkaException):
+            if ended:
+                self._commit(client, {part: (part.offsets.offset, part.offsets.text()) for part in ended})
+        self._forget(place.partition for place in places)
+        client.incremental_unassign(places)
+
+    def _on_lost(self, client: Consumer, places: list[TopicPartition]) -> None:
+        self._forget(place.partition for place in places)
+        client.incremental_unassign(places)
+
+
+def _settle(ended: "asyncio.Future[None]", error: StreamUnavailable | None) -> None:
+    if ended.done():
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(error)
+
+
+def unavailable(error: Exception) -> StreamUnavailable:
+    detail = error.args[0] if error.args else error
+    said = detail.str() if isinstance(detail, KafkaError) else reason_of(error)
+    return StreamUnavailable(f"Kafka: {said}", remedy="check that the brokers run and can be reached")

@@ -1,0 +1,231 @@
+"""What is particular to Kafka: partitions, committed offsets, and topics that would lose messages."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from duetime.errors import InvalidInput
+from duetime.streams.address import broker_at
+from duetime.streams.kafka_offsets import WINDOW
+from duetime.streams.protocol import Broker, Consumer, Delivery
+from tests.support.brokers import running
+from tests.support.jvm_servers import KafkaServer
+from tests.support.waiting import eventually
+
+LEASE = 1.0
+LONG = 30.0
+
+
+@pytest.fixture
+def server() -> KafkaServer:
+    found = running(KafkaServer)
+    assert isinstance(found, KafkaServer)
+    return found
+
+
+@pytest.fixture
+def admin(server: KafkaServer) -> AdminClient:
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{server.port}"})
+
+
+@pytest.fixture
+async def broker(server: KafkaServer) -> AsyncIterator[Broker]:
+    broker = broker_at(server.address_with("partitions=2"))
+    await broker.open()
+    yield broker
+    await broker.close()
+
+
+@pytest.fixture
+async def stream(broker: Broker) -> str:
+    name = new_stream()
+    await broker.check([name])
+    return name
+
+
+def new_stream() -> str:
+    return f"test_{random.randrange(2**40)}"
+
+
+async def receive(consumer: Consumer, stream: str, count: int) -> list[Delivery]:
+    found: list[Delivery] = []
+    async with asyncio.timeout(LONG):
+        while len(found) < count:
+            found += await consumer.fetch([(stream, count - len(found))], 1)
+    return found
+
+
+def bodies(count: int) -> list[bytes]:
+    return [b"%05d" % number for number in range(count)]
+
+
+def create(admin: AdminClient, settings: Mapping[str, str], stream: str) -> None:
+    admin.create_topics([NewTopic(stream, 1, 1, config=dict(settings))])[stream].result(LONG)
+
+
+SAFE = {"retention.ms": "-1", "retention.bytes": "-1"}
+UNSAFE = [
+    ({**SAFE, "cleanup.policy": "compact"}, "cleanup.policy compact"),
+    ({"retention.ms": "1000"}, "retention.ms=1000"),
+    ({**SAFE, "retention.bytes": "100000"}, "retention.bytes=100000"),
+    ({**SAFE, "min.insync.replicas": "2"}, "accepts no message"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), UNSAFE, ids=[said for _, said in UNSAFE])
+async def test_a_topic_that_would_lose_messages_is_refused(
+    admin: AdminClient, broker: Broker, settings: dict[str, str], said: str
+) -> None:
+    stream = new_stream()
+    create(admin, settings, stream)
+    with pytest.raises(InvalidInput, match=said) as refused:
+        await broker.check([stream])
+    assert refused.value.remedy
+
+
+async def test_a_limited_time_can_be_accepted(admin: AdminClient, server: KafkaServer) -> None:
+    stream = new_stream()
+    create(admin, {"retention.ms": "60000"}, stream)
+    broker = broker_at(server.address_with("accept_retention=true"))
+    await broker.open()
+    assert any("retention.ms=60000" in sentence for sentence in await broker.check([stream]))
+    await broker.close()
+
+
+async def test_a_topic_has_its_partitions_and_keeps_everything(admin: AdminClient, broker: Broker, stream: str) -> None:
+    assert len(admin.list_topics(stream, timeout=LONG).topics[stream].partitions) == 2
+    assert "at most 2 workers" in " ".join(await broker.check([stream]))
+
+
+async def test_what_is_done_is_deleted(admin: AdminClient, broker: Broker, stream: str) -> None:
+    await broker.publish(stream, bodies(20))
+    consumer = await broker.consumer([stream], "first", LONG)
+    await consumer.done(await receive(consumer, stream, 20))
+    await consumer.close()
+    places = [TopicPartition(stream, number) for number in range(2)]
+    lows = admin.list_offsets(dict.fromkeys(places, OffsetSpec.earliest()))
+    assert sum(lows[place].result(LONG).offset for place in places) == 20
+
+
+async def test_one_that_is_not_done_holds_back_the_window_only(server: KafkaServer) -> None:
+    broker = broker_at(server.address_with("partitions=1"))
+    await broker.open()
+    stream = new_stream()
+    await broker.check([stream])
+    await broker.publish(stream, bodies(WINDOW + 100))
+    consumer = await broker.consumer([stream], "first", LONG)
+    [first] = await receive(consumer, stream, 1)
+    await consumer.done(await receive(consumer, stream, WINDOW - 1))
+    assert await consumer.fetch([(stream, 500)], 1) == []
+    await consumer.extend([first])
+    waiting = asyncio.create_task(receive(consumer, stream, 100))
+    await consumer.done([first])
+    await consumer.done(await waiting)
+    assert (await broker.depths([stream]))[stream].messages == 0
+    await consumer.close()
+    await broker.close()
+
+
+async def test_a_new_worker_gets_its_share_when_what_is_held_has_ended(broker: Broker, stream: str) -> None:
+    """Nothing that was held is delivered again because a worker was added."""
+    first = await broker.consumer([stream], "first", LEASE)
+    for _ in range(2):  # one batch for each partition
+        await broker.publish(stream, bodies(5))
+    held = await receive(first, stream, 10)
+    second = await broker.consumer([stream], "second", LEASE)
+    waiting = asyncio.create_task(second.fetch([(stream, 10)], 2 * LEASE))
+    while not waiting.done():
+        await first.extend(held)
+        await asyncio.wait([waiting], timeout=LEASE / 5)
+    assert await waiting == []
+    await first.done(held)
+    counts: dict[str, int] = {"first": 0, "second": 0}
+
+    async def consume(name: str, consumer: Consumer) -> None:
+        while not all(counts.values()):
+            found = await consumer.fetch([(stream, 10)], 0.2)
+            assert not any(each.redelivered for each in found)
+            counts[name] += len(found)
+            await consumer.done(found)
+
+    async def publish() -> None:
+        while not all(counts.values()):
+            await broker.publish(stream, bodies(1))
+            await asyncio.sleep(0.05)
+
+    async with asyncio.timeout(LONG):
+        await asyncio.gather(publish(), consume("first", first), consume("second", second))
+    await first.close()
+    await second.close()
+
+
+async def test_done_after_the_loss_of_a_partition_changes_nothing(broker: Broker, stream: str) -> None:
+    await broker.publish(stream, bodies(5))
+    silent = await broker.consumer([stream], "silent", LEASE)
+    held = await receive(silent, stream, 5)
+    heir = await broker.consumer([stream], "heir", LONG)
+    again = await receive(heir, stream, 5)
+    assert all(each.redelivered for each in again)
+    await silent.done(held)
+    await silent.fetch([(stream, 5)], 1)  # it is in the group again
+    await silent.done(held)
+    await silent.close()
+    await heir.close()
+    third = await broker.consumer([stream], "third", LONG)
+    assert len(await receive(third, stream, 5)) == 5
+    await third.close()
+
+
+async def test_offsets_that_another_program_set_make_messages_doubtful(
+    admin: AdminClient, broker: Broker, stream: str
+) -> None:
+    await broker.publish(stream, bodies(6))
+    consumer = await broker.consumer([stream], "first", LONG)
+    found = await receive(consumer, stream, 6)
+    await consumer.done(found[:2])
+    await consumer.close()
+    places = [TopicPartition(stream, number, 0) for number in range(2)]
+
+    async def reset() -> bool:
+        group = ConsumerGroupTopicPartitions(stream, places)
+        done = admin.alter_consumer_group_offsets([group])[stream]
+        return await asyncio.to_thread(lambda: done.exception(LONG)) is None
+
+    await eventually(reset, within=LONG)
+    again = await broker.consumer([stream], "second", LONG)
+    found = await receive(again, stream, 4)  # what was done is deleted
+    assert all(each.redelivered for each in found)
+    await again.done(found)
+    await broker.publish(stream, [b"new"])
+    [new] = await receive(again, stream, 1)
+    assert not new.redelivered
+    await again.close()
+
+
+async def test_a_topic_that_was_created_anew_is_read_from_its_beginning(
+    admin: AdminClient, broker: Broker, stream: str
+) -> None:
+    consumer = await broker.consumer([stream], uuid4().hex, LONG)
+    await broker.publish(stream, bodies(50))
+    await consumer.done(await receive(consumer, stream, 50))
+    await consumer.close()
+    admin.delete_topics([stream])[stream].result(LONG)
+
+    async def create_again() -> bool:
+        try:
+            await asyncio.to_thread(create, admin, SAFE, stream)
+        except Exception:
+            return False
+        return True
+
+    await eventually(create_again, within=LONG)
+    await broker.check([stream])
+    other = await broker.consumer([stream], uuid4().hex, LONG)
+    await broker.publish(stream, bodies(5))
+    assert sorted(each.body for each in await receive(other, stream, 5)) == bodies(5)
+    await other.close()
