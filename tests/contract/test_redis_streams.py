@@ -128,7 +128,7 @@ async def test_a_full_redis_refuses_messages_and_delivers_those_it_has(own: Redi
     await broker.check([stream])
     await broker.publish(stream, [b"kept"])
     with own.client() as client:
-        client.config_set("maxmemory", "1mb")
+        client.config_set("maxmemory", "1")
     for bodies in [b"one"], [b"one", b"two"]:
         with pytest.raises(StreamUnavailable, match="maxmemory"):
             await broker.publish(stream, bodies)

@@ -35,7 +35,8 @@ class RedisServer(BrokerServer):
         program = _program()
         assert program is not None
         options = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self.folder), **self._options}
-        return [program, *(part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value))]
+        arguments = ((f"--{name.replace('_', '-')}", *(value.split() or [""])) for name, value in options.items())
+        return [program, *(part for argument in arguments for part in argument)]
 
     def is_ready(self) -> bool:
         try:
