@@ -140,6 +140,8 @@ class RabbitConsumer:
         self._consuming: set[str] = set()
         """The tags of consumers that are not cancelled."""
         self._consumed = 0
+        self._answering = asyncio.Lock()
+        """An answer to many messages must not cover one whose own answer is on its way."""
         self._reading = Unbroken[None]()
         self._news = asyncio.Event()
         """Set when a message has arrived, and when the channel was closed."""
@@ -165,15 +167,17 @@ class RabbitConsumer:
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         with _reaching():
             channel = await self._current()
-            tags = self._tags(channel, deliveries)
-            first = min(self._held.keys() - tags, default=None)
-            together = {tag for tag in tags if first is None or tag < first}
-            for tag in sorted(tags - together):
-                await channel.basic_ack(tag, wait=False)
-            if together:
-                await channel.basic_ack(max(together), multiple=True)
-            for tag in tags:
-                self._held.pop(tag, None)
+            async with self._answering:
+                tags = self._tags(channel, deliveries)
+                for tag in tags:
+                    del self._held[tag]
+                # Everything below the first message that is still held goes with one answer.
+                first = min(self._held, default=None)
+                together = {tag for tag in tags if first is None or tag < first}
+                for tag in sorted(tags - together):
+                    await channel.basic_ack(tag, wait=False)
+                if together:
+                    await channel.basic_ack(max(together), multiple=True)
 
     async def close(self) -> None:
         self._giving_back.cancel()
@@ -188,16 +192,18 @@ class RabbitConsumer:
     async def _give_back(self) -> None:
         while True:
             await asyncio.sleep(self._lease / 4)
-            now, channel = monotonic(), self._channel
-            late = {tag for tag, until in self._held.items() if until < now}
-            if not late or channel is None or channel.is_closed:
-                continue
-            for stream, arrived in self._arrived.items():
-                self._arrived[stream] = deque(each for each in arrived if each.ref[1] not in late)
-            for tag in late:
-                self._held.pop(tag, None)
-                with suppress(*_FAILURES):
-                    await channel.basic_nack(tag, requeue=True)
+            async with self._answering:
+                now, channel = monotonic(), self._channel
+                late = {tag for tag, until in self._held.items() if until < now}
+                if not late or channel is None or channel.is_closed:
+                    continue
+                for stream, arrived in self._arrived.items():
+                    self._arrived[stream] = deque(each for each in arrived if each.ref[1] not in late)
+                for tag in late:
+                    del self._held[tag]
+                for tag in late:
+                    with suppress(*_FAILURES):
+                        await channel.basic_nack(tag, requeue=True)
 
     async def _read(self, takes: Sequence[tuple[str, int]], until: float) -> None:
         channel = await self._current()
