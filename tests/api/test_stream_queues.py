@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,6 +17,7 @@ from tests.support.dumps import dumped
 from tests.support.postgres import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.served import Answer, Served, served
+from tests.support.waiting import eventually
 
 SECRET = "s3cret-of-the-broker"
 
@@ -74,16 +77,26 @@ async def test_a_queue_is_set_to_a_stream_and_back(api: Served, redis: RedisServ
 
 
 async def test_a_queue_without_runs_is_listed_with_its_stream(api: Served, redis: RedisServer) -> None:
-    await put(api, {"stream": {"address": redis.address}})
+    own = f"{redis.address}?prefix={uuid4().hex[:8]}"
+    await put(api, {"stream": {"address": own}})
     await api.post("/v1/jobs", {"task": "t", "queue": "alpha"})
+    submitted = await api.post("/v1/jobs", {"task": "t", "queue": "mail", "priority": "HIGH"})
+    assert submitted.status == 201, submitted.json
     items = (await api.get("/v1/queues")).json["items"]
     assert [(item["name"], item["kind"]) for item in items] == [("alpha", "store"), ("mail", "stream")]
+    assert items[0]["in_streams"] == []
+
+    async def inside() -> list[tuple[str, int]]:
+        found = (await api.get("/v1/queues/mail")).json["in_streams"]
+        return [(each["priority"], each["depth"]) for each in found]
+
+    await eventually(inside)  # depths are sampled
+    assert await inside() == [("HIGH", 1)]
 
 
-@pytest.mark.parametrize("role", [Role.ADMIN, Role.OPERATOR])
-async def test_only_a_root_key_sets_a_stream(api: Served, redis: RedisServer, role: Role) -> None:
-    key = await api.key(role)
-    for stream in ({"address": redis.address}, None):
+async def test_only_a_root_key_sets_a_stream(api: Served, redis: RedisServer) -> None:
+    for role, stream in product((Role.ADMIN, Role.OPERATOR), ({"address": redis.address}, None)):
+        key = await api.key(role)
         refused = await put(api, {"stream": stream, "running": 3}, key=key)
         assert (refused.status, refused.code, refused.json["field"]) == (403, "forbidden", "stream")
     assert await current(api) == []
@@ -114,24 +127,24 @@ async def test_a_password_is_never_shown_and_the_address_only_to_root(
     assert await current(api) == [("mail", address)]
 
 
-@pytest.mark.parametrize(
-    ("stream", "field"),
-    [
-        ({}, "stream"),
-        ({"only": True}, "stream"),
-        ({"address": "ftp://a"}, "stream"),
-        ({"address": "redis"}, "stream"),
-        ({"address": ""}, "stream.address"),
-        ({"address": "redis://h/0?prefix=%2F"}, "stream"),
-        ({"address": "sqs://eu-west-1", "replicas": 1}, "replicas"),
-        ({"address": "redis://h/0", "max_depth": 0}, "stream.max_depth"),
-        ({"address": "redis://h/0", "replicas": 0}, "stream.replicas"),
-        ({"address": "redis://h/0", "depth": 1}, "stream.depth"),
-    ],
-)
-async def test_a_wrong_stream_is_refused(api: Served, stream: Any, field: str) -> None:
-    answer = await put(api, {"stream": stream})
-    assert (answer.status, answer.json["field"]) == (422, field), answer.json
+WRONG: list[tuple[Any, str]] = [
+    ({}, "stream"),
+    ({"only": True}, "stream"),
+    ({"address": "ftp://a"}, "stream"),
+    ({"address": "redis"}, "stream"),
+    ({"address": ""}, "stream.address"),
+    ({"address": "redis://h/0?prefix=%2F"}, "stream"),
+    ({"address": "sqs://eu-west-1", "replicas": 1}, "replicas"),
+    ({"address": "redis://h/0", "max_depth": 0}, "stream.max_depth"),
+    ({"address": "redis://h/0", "replicas": 0}, "stream.replicas"),
+    ({"address": "redis://h/0", "depth": 1}, "stream.depth"),
+]
+
+
+async def test_a_wrong_stream_is_refused(api: Served) -> None:
+    for stream, field in WRONG:
+        answer = await put(api, {"stream": stream})
+        assert (answer.status, answer.json["field"]) == (422, field), answer.json
     assert await api.store.streams.stream_queues() == []
 
 

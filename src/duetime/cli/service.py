@@ -24,7 +24,8 @@ def list_queues(command: ServerCommand) -> None:
     """List the queues, with their waiting runs."""
     command.table(
         command.client.list_queues().items,
-        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low _ running rate held_back",
+        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low _ in_stream running rate held_back",
+        in_stream=lambda queue: sum(each.depth for each in queue.in_streams) or "",
         kind=lambda queue: queue.kind if queue.stream is None else queue.stream.broker,
         _=lambda queue: "or more" if queue.depth.capped else "",
         running=lambda queue: "" if queue.running is None else f"{queue.running} of {queue.running_limit}",

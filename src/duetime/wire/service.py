@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from duetime.model.schedule import DayMatch
 from duetime.spec.bodies import ExcludeBody
 from duetime.spec.fields import Length, Moment, RateText, Request, ScheduleText, Zone
+from duetime.wire.fields import InStreamView
 from duetime.wire.jobs import ScheduleView
 
 
@@ -87,6 +88,8 @@ class QueueView(Struct, frozen=True):
     stream: StreamView | None = None
     earlier_streams: int = 0
     """Earlier streams of the queue that may still hold runs; they are consumed until they are empty."""
+    in_streams: tuple[InStreamView, ...] = ()
+    """What is in its streams, as far as brokers answer; `depth` counts only what is in the store."""
     notes: tuple[str, ...] = ()
     """What to know about the stream, such as how durable a run in it is."""
 

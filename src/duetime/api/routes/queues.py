@@ -9,6 +9,7 @@ from msgspec import UNSET
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.api.problems import FORBIDDEN, Problem
+from duetime.api.stream_views import in_streams
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
 from duetime.model import json
@@ -21,7 +22,7 @@ from duetime.model.tenant import Queue
 from duetime.store.rules.stream_limits import are_set, limited_queue
 from duetime.streams.address import shown_address
 from duetime.streams.setup import broker_name, check_stream, notes_on
-from duetime.wire.fields import Nothing
+from duetime.wire.fields import InStreamView, Nothing
 from duetime.wire.service import (
     DepthView,
     QueueList,
@@ -47,7 +48,8 @@ async def list_queues(call: Call) -> QueueList:
     streams = await store.streams.stream_queues(call.tenant_id)
     for name in {each.queue for each in streams} - found.keys():
         found[name] = Queue(call.tenant_id, name)
-    return QueueList(tuple(_view(call, found[name], streams) for name in sorted(found)))
+    inside = await in_streams(call) if streams else ()
+    return QueueList(tuple(_view(call, found[name], streams, inside) for name in sorted(found)))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
@@ -196,10 +198,18 @@ def _name(call: Call) -> str:
 
 
 async def _shown(call: Call, queue: Queue, notes: Sequence[str] = ()) -> QueueView:
-    return _view(call, queue, await call.service.store.streams.stream_queues(call.tenant_id), notes)
+    streams = await call.service.store.streams.stream_queues(call.tenant_id)
+    inside = await in_streams(call, queue.name) if any(each.queue == queue.name for each in streams) else ()
+    return _view(call, queue, streams, inside, notes)
 
 
-def _view(call: Call, queue: Queue, streams: Sequence[StreamQueue], notes: Sequence[str] = ()) -> QueueView:
+def _view(
+    call: Call,
+    queue: Queue,
+    streams: Sequence[StreamQueue],
+    inside: Sequence[InStreamView],
+    notes: Sequence[str] = (),
+) -> QueueView:
     depth, limits = queue.depth, queue.limits
     generations = [each for each in streams if each.queue == queue.name]
     current = next((each for each in generations if each.current), None)
@@ -217,6 +227,7 @@ def _view(call: Call, queue: Queue, streams: Sequence[StreamQueue], notes: Seque
         kind="store" if current is None else "stream",
         stream=None if current is None else _stream_view(call, current),
         earlier_streams=sum(not each.current for each in generations),
+        in_streams=tuple(each for each in inside if each.queue == queue.name),
         notes=tuple(notes),
     )
 

@@ -36,6 +36,7 @@ export function Queues() {
   };
   const steers = may("steer_queues");
   const waits = (queue) => queue.depth.high + queue.depth.medium + queue.depth.low;
+  const inStreams = (queue) => queue.in_streams.reduce((sum, stream) => sum + stream.depth, 0);
   const most = data ? Math.max(...data.items.map(waits), 1) : 1;
   return html`<${Head} title="Queues">A paused queue starts no new runs. Running ones continue.</${Head}>
     <${Wrong} error=${error} />
@@ -52,7 +53,7 @@ export function Queues() {
         <td>${queue.paused ? html`<${Badge} status="PAUSED" /> <${Moment} at=${queue.paused_at} />` : html`<${Badge} status="ACTIVE" word="Active" />`}</td>
         <td class="soft small" title=${[queue.stream && queue.stream.address, ...queue.notes].filter(Boolean).join("\n")}>${kind(queue)}</td>
         <td style=${{ minWidth: "150px" }}>
-          <div>${number(waits(queue))}${queue.depth.capped ? "+" : ""}</div>
+          <div>${number(waits(queue))}${queue.depth.capped ? "+" : ""}${queue.in_streams.length > 0 && html`<span class="soft small"> and ${number(inStreams(queue))} in the stream</span>`}</div>
           <${Meter} share=${waits(queue) / most} label=${`Waiting in ${queue.name}`} />
         </td>
         <td>${number(queue.depth.high)}</td><td>${number(queue.depth.medium)}</td><td>${number(queue.depth.low)}</td>
