@@ -1,6 +1,11 @@
 """The app behind the browser tests: a small shop with tasks that succeed, fail, take their time and log."""
 
 import asyncio
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 import duetime
 
@@ -20,6 +25,24 @@ async def send_report(ctx: duetime.Context, to: str, secret: str = "", fail: boo
         log.error("the mail server said no")
         raise ConnectionError(f"mail to {to} was refused")
     return {"sent_to": to}
+
+
+@dataclass
+class Address:
+    street: str
+    number: int
+
+
+@app.task(name="shop.ship")
+async def ship(
+    to: Address,
+    on: date,
+    size: Literal["small", "large"],
+    count: Annotated[int, Meta(ge=1, description="How many boxes.")] = 1,
+    weight: float | None = None,
+    gift: bool = False,
+) -> date:
+    return on
 
 
 @app.task(name="shop.charge")

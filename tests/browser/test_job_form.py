@@ -11,6 +11,7 @@ from duetime.model.schedule import KINDS
 from duetime.spec.derived import OF_EDITS, OPTIONS
 from duetime.wire.jobs import JobRequest
 from tests.browser.conftest import Looking
+from tests.browser.test_pages import serious
 from tests.unit.test_options import BESIDE, made, over_http, values_of
 
 _FILL = """(texts) => Object.entries(texts).forEach(([name, text]) => {
@@ -68,3 +69,44 @@ def test_an_edit_offers_what_an_edit_may_change(looking: Looking) -> None:
     after = looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}")
     changed = {name for name in before if before[name] != after[name]}
     assert changed - {"version"} == {"timeout", "tags", "warn_after"}
+
+
+def test_the_arguments_of_a_task_have_fields(looking: Looking) -> None:
+    page = looking.go("/jobs/new")
+    page.get_by_label("Task", exact=True).fill("shop.ship")
+    fields = page.get_by_role("group", name="Arguments")
+    expect(fields.get_by_label("count")).to_have_attribute("min", "1")
+    expect(fields).to_contain_text("How many boxes.")
+    assert serious(page) == []
+    looking.shoot("new-job-arguments")
+    fields.get_by_label("to").fill("{")
+    fields.get_by_label("on").fill("2027-01-31")
+    fields.get_by_label("size").select_option("large")
+    fields.get_by_label("weight").fill("1.5")
+    page.get_by_role("button", name="Create").click()
+    said = fields.get_by_label("to").evaluate("(field) => field.validationMessage")
+    assert said.startswith("is not JSON"), "it is not sent"
+    fields.get_by_label("to").fill('{"street": "Main", "number": "7"}')
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("args.to.number: expected int, got str")
+    expect(fields.get_by_label("to")).to_have_attribute("aria-invalid", "true")
+    looking.complaints.clear()  # the browser tells of answers 422 itself
+    page.get_by_role("button", name="As JSON").click()
+    shown = page.get_by_label("Arguments, as JSON")
+    wrong = {"to": {"street": "Main", "number": "7"}, "on": "2027-01-31", "size": "large", "weight": 1.5}
+    assert msgspec.json.decode(shown.input_value()) == wrong
+    shown.fill(shown.input_value().replace('"7"', "7"))
+    page.get_by_role("button", name="As fields").click()
+    expect(fields.get_by_label("to")).to_have_value('{"street":"Main","number":7}')
+    with page.expect_response(lambda answer: answer.url.endswith("/v1/jobs")) as made:
+        page.get_by_role("button", name="Create").click()
+    job = looking.shop.ask("GET", f"/v1/jobs/{made.value.json()['job_id']}")
+    assert job["args"] == {**wrong, "to": {"street": "Main", "number": 7}}
+
+
+def test_arguments_of_other_tasks_are_json(looking: Looking) -> None:
+    page = looking.go("/jobs/new")
+    expect(page.get_by_label("Arguments, as JSON")).to_be_visible()
+    for task in ("unknown", "shop.ping"):
+        page.get_by_label("Task", exact=True).fill(task)
+        expect(page.get_by_label("Arguments, as JSON")).to_be_visible()

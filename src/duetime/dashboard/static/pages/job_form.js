@@ -7,6 +7,7 @@ import { EMPTY, boundsOf, changesOf, exampleOf, fieldsOf, isList, isNumber, isOb
 import { OPTIONS } from "../core/job_options.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { zone } from "../core/words.js";
+import { ArgumentFields, fits, propertiesOf } from "../parts/argument_fields.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
 import { nameOf } from "../parts/job_actions.js";
 import { FireList } from "./job.js";
@@ -103,7 +104,8 @@ function Form({ start, save, verb, fixed = false }) {
         <datalist id="zones">${ZONES.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       </div>
       ${values.target === null
-        ? html`<label><span>Arguments, as JSON</span><textarea ...${field("args", { spellcheck: false, rows: 6 })}></textarea></label>`
+        ? html`<${Arguments} key=${values.task} task=${values.task.trim()} tasks=${tasks} text=${values.args} field=${field} error=${error}
+            change=${(args) => setValues((was) => ({ ...was, args }))} />`
         : html`<label><span>Target, as JSON</span><textarea ...${field("target", { spellcheck: false, rows: 8 })}></textarea></label>`}
       <details class="more" open=${fixed}>
         <summary>More options</summary>
@@ -122,6 +124,27 @@ function Form({ start, save, verb, fixed = false }) {
     </form>
     <${Preview} schedule=${scheduleOf(values)} />
   </div>`;
+}
+
+/** The arguments: a field for each, if the schema of the task is known, or JSON. */
+function Arguments({ task, tasks, text, field, error, change }) {
+  const isKnown = Boolean(tasks && tasks.items.some((each) => each.name === task));
+  const { data } = useData((signal) => (isKnown ? get(`/v1/tasks/${encodeURIComponent(task)}`, {}, signal) : null), ["task", task, isKnown]);
+  const [asJson, setAsJson] = useState(false);
+  const properties = data ? propertiesOf(data.arguments) : null;
+  const canBeFields = properties !== null && fits(text, properties);
+  const isWrong = (name) => Boolean(error) && (error.field || "").split(/[.[]/).slice(0, 2).join(".") === `args.${name}`;
+  if (!canBeFields || asJson) {
+    return html`<div>
+      <label><span>Arguments, as JSON</span><textarea ...${field("args", { spellcheck: false, rows: 6 })}></textarea></label>
+      ${canBeFields && html`<button type="button" onClick=${() => setAsJson(false)}>As fields</button>`}
+    </div>`;
+  }
+  return html`<fieldset>
+    <legend>Arguments</legend>
+    <${ArgumentFields} properties=${properties} text=${text} change=${change} isWrong=${isWrong} />
+    <div><button type="button" onClick=${() => setAsJson(true)}>As JSON</button></div>
+  </fieldset>`;
 }
 
 /** One option: an input that fits its schema, and its help text. */
