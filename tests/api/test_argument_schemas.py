@@ -92,6 +92,7 @@ async def test_a_remote_worker_tells_its_schemas(api: Served, database_url: str)
             found = await client.get_task("ship")
         assert (await api.get("/v1/tasks/unknown")).status == 404
     assert found.arguments == app.tasks["ship"].definition.schema()
+    assert list(found.arguments["$defs"]["ship"]["properties"]) == ["order", "at", "express"], "in this order"
     answer = await api.post("/v1/jobs", {"task": "ship", "args": {}})
     assert (answer.status, answer.json["field"]) == (422, "args.order"), "while no worker is up, too"
     other = await api.tenant("other")

@@ -12,7 +12,6 @@ from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.stream_views import in_streams
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
-from duetime.model import json
 from duetime.model.access import Action, Role
 from duetime.model.carried import StreamQueue, StreamSettings
 from duetime.model.limits import QueueLimits, parse_rate
@@ -121,7 +120,8 @@ async def get_task(call: Call) -> TaskDetails:
         raise NotFound("no live worker provides the task")
     digest = (await store.queues.task_schemas(call.tenant_id)).get(task)
     schemas = {} if digest is None else await store.queues.schemas(call.tenant_id, [digest])
-    arguments = None if digest not in schemas else json.decode(schemas[digest])
+    # Not decoded: the order of the parameters is that of the fields in a form.
+    arguments = None if digest not in schemas else msgspec.Raw(schemas[digest])
     return struct_like(TaskDetails, found, arguments=arguments)
 
 
