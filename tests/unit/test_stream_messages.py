@@ -1,6 +1,7 @@
 """Bodies of messages, names of streams and addresses of brokers."""
 
 import re
+import sys
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,7 @@ from duetime.store.protocol.ready import Announcement
 from duetime.streams.address import broker_at, prefix_of, shown_address
 from duetime.streams.message import VERSION, MessageCodec, Refused, Unreadable
 from duetime.streams.names import LONGEST, StreamName, streams_of
+from duetime.streams.sizes import batches
 
 HIGH = StreamName(7, "mail", Tier.HIGH, 1, "duetime")
 LOW = StreamName(7, "mail", Tier.LOW, 1, "duetime")
@@ -168,3 +170,31 @@ def test_replicas_belong_to_redis() -> None:
 def test_a_shown_address_has_no_password() -> None:
     assert shown_address("kafka://me:hidden@one:9092,two:9092") == "kafka://me:***@one:9092,two:9092"
     assert prefix_of("redis://me:hidden@one") == "duetime"
+
+
+@pytest.mark.parametrize(
+    ("module", "address", "extra"), [("redis", "redis://host", "redis"), ("aiormq", "amqp://host", "rabbitmq")]
+)
+def test_a_missing_client_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, module: str, address: str, extra: str
+) -> None:
+    for name in [
+        name for name in sys.modules if name.partition(".")[0] == module or name.startswith("duetime.streams.r")
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InvalidInput, match=re.escape(f"duetime[{extra}]")):
+        broker_at(address)
+
+
+def test_batches_are_bounded_by_count_and_bytes() -> None:
+    bodies = [b"%d" % number for number in range(10)]
+    assert [len(batch) for batch in batches(bodies, 4, 100)] == [4, 4, 2]
+    assert [len(batch) for batch in batches(bodies, 100, 3)] == [3, 3, 3, 1]
+    assert list(batches([b"long", b"a", b"longer", b"b", b"c"], 100, 3)) == [
+        [b"long"],
+        [b"a"],
+        [b"longer"],
+        [b"b", b"c"],
+    ]
+    assert list(batches([], 4, 4)) == []
