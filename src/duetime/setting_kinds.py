@@ -256,6 +256,20 @@ def archive(description: str) -> Kind:
     return Kind(description, "file:///path/to/folder, or s3://bucket/prefix", read, default="none", secret=True)
 
 
+def redis_server(description: str) -> Kind:
+    def read(given: object) -> str:
+        address = _text(given)
+        parts = _split(address)
+        if parts.scheme not in ("redis", "rediss") or not parts.hostname:
+            raise ValueError("it is not the URL of a Redis server")
+        if not re.fullmatch(r"/?[0-9]*", parts.path) or parts.query or parts.fragment:
+            raise ValueError(_MALFORMED)
+        return address
+
+    accepts = "redis://host:6379/0, or rediss://name:password@host/0"
+    return Kind(description, accepts, read, default="none", show=_show_address, secret=True)
+
+
 def secret(description: str) -> Kind:
     def show(value: str | None) -> str | None:
         return None if value is None else "***"

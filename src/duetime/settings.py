@@ -207,6 +207,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         kinds.count("The share of its tenant's `submissions_per_second` that one key may use, in percent.", 1, 100),
     ] = 100
+    limits_url: Annotated[
+        str | None,
+        kinds.redis_server(
+            "The Redis in which all servers count submissions against the limits of tenants, instead of in the"
+            " database; needs `duetime[redis]`."
+        ),
+    ] = None
     failed_logins: Annotated[
         int,
         kinds.count(

@@ -79,13 +79,14 @@ class Service:
         self.computing.close()
         with contextlib.suppress(StoreError):  # already logged by the loops that need the store
             await self.tick()
+        await self.limits.tokens.close()
 
     async def tick(self) -> float:
         """Write what is collected for a second: submissions in the audit trail, the last use of keys and sessions.
         Return unused tokens of rate limits. Read the kinds of queues, so that no submission waits for it."""
         await self.streaming.kinds.renew(self.store.streams)
         await self.trail.flush()
-        await self.limits.give_back()
+        await self.limits.tokens.give_back()
         used = self.gate.used()
         if used:
             await self.store.access.touch_keys(used)

@@ -1,9 +1,9 @@
 """Rate limits: how much of the service a tenant and a key may use.
 
 `limit_of` says which limit an endpoint counts against. Submissions are limited exactly across all servers: tokens are
-leased from the store (`engine/token_leases.py`). Each server counts everything else for itself, because those limits
-protect the server. A key may use a part of its tenant's limit. A root key belongs to no tenant and has its own limits,
-so that a tenant at its limit does not lock its operator out.
+leased from the store (`engine/token_leases.py`), or taken from Redis (`engine/redis_buckets.py`). Each server counts
+everything else for itself, because those limits protect the server. A key may use a part of its tenant's limit. A root
+key belongs to no tenant and has its own limits, so that a tenant at its limit does not lock its operator out.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ from duetime.api.endpoint import Endpoint
 from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.ratelimit_fields import Standings
 from duetime.clock import monotonic
+from duetime.engine.redis_buckets import RedisBuckets, Tokens
 from duetime.engine.token_leases import Bucket, TokenLeases
 from duetime.model.access import Action, Role
 from duetime.model.tenant import Tenant
-from duetime.model.token_bucket import HELD
 from duetime.settings import Settings
 from duetime.store.protocol.service import Allowances
 
@@ -94,8 +94,7 @@ class Limits:
         self._on_refusal = on_refusal
         self._buckets: dict[tuple[str, int | UUID], _Bucket] = {}
         self._open: dict[tuple[str, int | UUID], int] = {}
-        self._leases = TokenLeases(store)
-        self.give_back = self._leases.give_back
+        self.tokens: Tokens = TokenLeases(store) if settings.limits_url is None else RedisBuckets(settings.limits_url)
 
     def spend(self, name: LimitName, who: Caller) -> dict[str, str]:
         """Count a request. Returns the headers with the state of the limit; raises a problem if it is reached."""
@@ -151,13 +150,13 @@ class Limits:
         for key_id, part in parts:
             rate = most * part
             # Tokens that nodes hold come on top.
-            bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - HELD)))
+            bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - self.tokens.held)))
             holder = "tenant" if key_id is None else "key"
-            left, wait = await self._leases.take(bucket, count)
+            left, wait = await self.tokens.take(bucket, count)
             standings.add_rate(f"{holder}-submissions", rate, bucket.size, left)
             if wait:
                 for other in taken:
-                    self._leases.put_back(other, count)
+                    self.tokens.put_back(other, count)
                 told = f"the {holder} may submit {rate:g} jobs a second"
                 raise self._refusal("submissions", told, standings, wait)
             taken.append(bucket)

@@ -95,6 +95,8 @@ class _Lease:
 
 
 class TokenLeases:
+    held = HELD
+
     def __init__(self, store: Allowances) -> None:
         self._store = store
         self._leases: dict[tuple[int, UUID | None], _Lease] = {}
@@ -135,6 +137,9 @@ class TokenLeases:
             lease.late = 0
         if asks:
             await self._store.take_tokens(asks)
+
+    async def close(self) -> None:
+        """Leased tokens expire by themselves."""
 
     def _lease(self, bucket: Bucket) -> _Lease:
         key = bucket.tenant_id, bucket.key_id
