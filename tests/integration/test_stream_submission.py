@@ -1,13 +1,16 @@
 """Submissions to stream queues: what goes through the stream, what the answer says, and what can be seen of it."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner, Result
 
 from duetime import App, AsyncClient, ids
+from duetime.cli.main import application
 from duetime.engine import stream_intake
 from duetime.errors import InStream, InvalidInput, NotFound, StreamFull, StreamUnavailable
 from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
@@ -363,3 +366,21 @@ async def test_a_store_without_stream_queues_is_read_once_a_second(app: App, mon
     for _ in range(20):
         assert (await app.submit("send", {"to": "x"})).via == "store"
     assert reads <= 2
+
+
+async def test_commands_say_what_is_in_streams(streamed: Streamed, server: Served) -> None:
+    environ = {"DUETIME_URL": server.url, "DUETIME_KEY": server.root, "COLUMNS": "250", "NO_COLOR": "1"}
+
+    async def duetime(*arguments: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, application, arguments, env=environ)
+
+    made = json.loads((await duetime("submit", "send", "to=x", "--queue", MAIL, "--json")).stdout)
+    assert (made["via"], made["status"]) == ("stream", "IN_STREAM")
+    shown = json.loads((await duetime("runs", "show", made["run_id"], "--json")).stdout)
+    assert (shown["status"], shown["certain"]) == ("IN_STREAM", False)
+    cancelled = await duetime("runs", "cancel", made["run_id"])
+    assert cancelled.exit_code == 1 and "may be in a stream" in cancelled.stderr
+    for listing in (("runs", "list"), ("jobs", "list"), ("queues", "show", MAIL)):
+        assert f"in streams: 1 of the queue {MAIL}, MEDIUM" in (await duetime(*listing)).stderr, listing
+    (queue,) = [json.loads(line) for line in (await duetime("queues", "list", "--json")).stdout.splitlines()]
+    assert (queue["name"], queue["kind"], queue["in_streams"][0]["depth"]) == (MAIL, "stream", 1)

@@ -39,6 +39,8 @@ def list_jobs(
         "job_id task status=status.value next_run schedule name",
         schedule=lambda job: job.schedule.sentence if job.recurring else "once",
     )
+    if not command.json:
+        command.say_in_streams(command.client.list_jobs(queue=queue, page_size=1).in_streams)
 
 
 @application.command()

@@ -56,6 +56,8 @@ def list_runs(
         lag=lambda run: None if run.lag is None else f"{run.lag:.3f} s",
         error=lambda run: first_line(run.error),
     )
+    if not command.json:
+        command.say_in_streams(command.client.list_runs(queue=queue, page_size=1).in_streams)
 
 
 @runs.command()

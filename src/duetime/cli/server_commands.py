@@ -18,7 +18,7 @@ from rich.table import Table
 from duetime.cli.app_loader import load_settings
 from duetime.cli.job_options import flags_of, read_flags
 from duetime.cli.options import DataDir, Json
-from duetime.cli.output import clear_errors, is_terminal, out, print_json, say
+from duetime.cli.output import clear_errors, err, is_terminal, out, print_json, say
 from duetime.cli.settings_commands import CLIENT
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.derived import declarations
@@ -26,6 +26,7 @@ from duetime.text.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from duetime.client import Client
+    from duetime.wire.fields import InStreamView
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in; requires a root key.")]
 
@@ -70,6 +71,13 @@ class ServerCommand:
             if field not in (None, "", [], (), {}):
                 table.add_row(f"[dim]{name.replace('_', ' ')}[/]", escape(shown(field)))
         out.print(table)
+
+    def say_in_streams(self, found: Iterable["InStreamView"]) -> None:
+        """What is in streams, and therefore in no list."""
+        for each in found:
+            oldest = "" if each.oldest is None else f", the oldest since {shown(each.oldest)}"
+            told = f"in streams: {each.depth:,} of the queue {each.queue}, {each.priority}{oldest}"
+            err.print(f"[dim]{escape(told)}[/]", soft_wrap=True)
 
     def table(self, items: Iterable[Any], columns: str, **computed: Callable[[Any], object]) -> None:
         """Many objects: a row each for people, an object per line for scripts.

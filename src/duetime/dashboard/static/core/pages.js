@@ -6,12 +6,14 @@ const TRIES = 6;
 
 export async function listPage(path, query, signal) {
   const items = [];
+  let in_streams = [];
   let cursor = query.cursor;
   for (let tries = 0; tries < TRIES; tries++) {
     const page = await get(path, { ...query, cursor }, signal);
     items.push(...page.items);
     cursor = page.next_cursor;
+    in_streams = page.in_streams;
     if (!cursor || items.length >= (query.page_size || 50) / 2) break;
   }
-  return { items, next_cursor: cursor };
+  return { items, next_cursor: cursor, in_streams };
 }

@@ -7,6 +7,7 @@ import { listPage } from "../core/pages.js";
 import { html, useState } from "../core/view.js";
 import { day, length, moment, number, relative, title } from "../core/words.js";
 import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { MaybeInStream } from "../parts/in_streams.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
 import { Masked } from "../parts/masked.js";
 import { RunTable } from "../parts/run_table.js";
@@ -25,6 +26,7 @@ export function Job({ id }) {
   });
   if (error && !job) return html`<${Head} title="Job" /><${Wrong} error=${error} />`;
   if (!job) return html`<${Head} title="Job" /><${Loading} />`;
+  if (!job.certain) return html`<${MaybeInStream} word="Job" id=${job.job_id} at=${job.created_at} />`;
   const over = (answer) => (answer && answer.deleted ? go("/jobs") : reload());
   return html`<${Head} title=${nameOf(job)} buttons=${html`<${JobButtons} job=${job} then=${over} all />`}>
       ${job.schedule.sentence}${job.recurring && job.schedule.tz !== "UTC" ? ` (${job.schedule.tz})` : ""}

@@ -10,6 +10,7 @@ import { html, useEffect, useState } from "../core/view.js";
 import { moment, number, plural, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Bars, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { InStreams } from "../parts/in_streams.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
 
 const BY = ["name", "tag", "task", "owner", "key"];
@@ -47,6 +48,7 @@ export function Jobs({ query }) {
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
     ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} />`}
+    ${page && html`<${InStreams} found=${page.in_streams} />`}
     <${Pager} page=${page} pages=${pages} setPages=${setPages} word="jobs" />
     ${picked.size > 0 && html`<${Bulk} jobs=${page ? page.items.filter((job) => picked.has(job.job_id)) : []} done=${() => setPicked(new Set()) || reload()} />`}`;
 }

@@ -10,9 +10,10 @@ import { html, useEffect, useRef } from "../core/view.js";
 import { clockSeconds, length, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Exact, Head, Loading, Meter, Moment, Wrong, look } from "../parts/basics.js";
+import { MaybeInStream } from "../parts/in_streams.js";
 import { Masked } from "../parts/masked.js";
 
-const LIVE = ["PENDING", "BLOCKED", "RUNNING", "RETRYING"];
+const LIVE = ["PENDING", "BLOCKED", "RUNNING", "RETRYING", "IN_STREAM"];
 const isLive = (run) => !run || LIVE.includes(run.status);
 
 export function Run({ id }) {
@@ -24,6 +25,7 @@ export function Run({ id }) {
   });
   if (error && !run) return html`<${Head} title="Run" /><${Wrong} error=${error} />`;
   if (!run) return html`<${Head} title="Run" /><${Loading} />`;
+  if (!run.certain) return html`<${MaybeInStream} word="Run" id=${run.run_id} at=${run.due_at} />`;
   return html`<${Head} title=${run.task} buttons=${html`<${Buttons} run=${run} reload=${reload} />`}>
       <${Badge} status=${run.status} /> due <${Moment} at=${run.due_at} />${run.lag !== null ? `, started ${length(run.lag)} later` : ""}${run.retry_delay !== null ? `, last attempt ${length(run.retry_delay)} after that` : ""}
     </${Head}>

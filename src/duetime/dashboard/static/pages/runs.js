@@ -7,6 +7,7 @@ import { listPage } from "../core/pages.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { title } from "../core/words.js";
 import { Empty, Head, Loading, Pager, Wrong } from "../parts/basics.js";
+import { InStreams } from "../parts/in_streams.js";
 import { RunTable } from "../parts/run_table.js";
 
 const STATUSES = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"];
@@ -43,5 +44,6 @@ export function Runs({ query }) {
     ${!page && !error && html`<${Loading} />`}
     ${page && page.items.length > 0 && html`<${RunTable} runs=${page.items} />`}
     ${page && !page.items.length && html`<div class="card"><${Empty} title="No runs match." /></div>`}
+    ${page && html`<${InStreams} found=${page.in_streams} />`}
     <${Pager} page=${page} pages=${pages} setPages=${setPages} word="runs" />`;
 }
