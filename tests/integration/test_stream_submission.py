@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 
 from duetime import App, AsyncClient, ids
 from duetime.cli.main import application
+from duetime.clock import monotonic, monotonic_from
 from duetime.engine import stream_intake
-from duetime.errors import InStream, InvalidInput, NotFound, StreamFull, StreamUnavailable
+from duetime.errors import InStream, InvalidInput, NotFound, StoreUnavailable, StreamFull, StreamUnavailable
 from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
@@ -384,3 +385,25 @@ async def test_commands_say_what_is_in_streams(streamed: Streamed, server: Serve
         assert f"in streams: 1 of the queue {MAIL}, MEDIUM" in (await duetime(*listing)).stderr, listing
     (queue,) = [json.loads(line) for line in (await duetime("queues", "list", "--json")).stdout.splitlines()]
     assert (queue["name"], queue["kind"], queue["in_streams"][0]["depth"]) == (MAIL, "stream", 1)
+
+
+async def test_without_the_store_a_reading_is_used_for_a_minute(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run can be accepted by its stream alone; then it is refused, because the queue may have another kind by now."""
+    assert (await streamed.app.submit("send", {"to": "x"})).via == "stream"
+
+    async def unavailable(*_: object) -> object:
+        raise StoreUnavailable("it is away")
+
+    for role, name in (("streams", "stream_queues"), ("tenants", "tenant_by_id"), ("intake", "submit")):
+        monkeypatch.setattr(getattr(streamed.store, role), name, unavailable)
+    streamed.app._stores._here.clear()  # wrappers keep the methods that they call
+    began = monotonic()
+    with monotonic_from(lambda: began + 55):
+        assert (await streamed.app.submit("send", {"to": "x"})).via == "stream"
+        with pytest.raises(StoreUnavailable):
+            await streamed.app.submit("send", {"to": "x"}, key="k")
+    with monotonic_from(lambda: began + 65), pytest.raises(StoreUnavailable):
+        await streamed.app.submit("send", {"to": "x"})
+    assert len(await streamed.runs()) == 2

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from duetime.clock import monotonic
+from duetime.clock import SystemClock, monotonic
 from duetime.errors import StreamUnavailable
 from duetime.ids import time_of
 from duetime.model.carried import StreamQueue
@@ -21,6 +21,8 @@ SAMPLED = 1.0
 """Seconds for which a sample is used."""
 _ANSWERED = 2.0
 """Seconds to wait for a broker."""
+_HELD = 20.0
+"""Seconds for which a worker may hold a run that has neither ended nor landed."""
 _GLANCE = 0.3
 """Seconds that a list waits for it."""
 _WINDOW = timedelta(seconds=WINDOW)
@@ -50,11 +52,11 @@ class Sample(NamedTuple):
         """How many messages are in all streams of a queue."""
         return sum(depth.messages for depth in self.depths if depth.queue == queue)
 
-    def may_hold(self, identity: UUID, now: datetime) -> bool:
+    def may_hold(self, identity: UUID) -> bool:
         """Whether the job or run with this id may be among the messages. The clock that the id was drawn by may differ
         by the window of a nonce."""
         moment = time_of(identity)
-        if moment > now + _WINDOW:
+        if moment > SystemClock().now() + _WINDOW:
             return False
         return not self.is_whole or any(
             depth.messages and (depth.oldest is None or moment >= depth.oldest - _WINDOW) for depth in self.depths
@@ -68,6 +70,7 @@ class StreamDepths:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._samples: dict[int, tuple[float, Sample]] = {}
+        self._had: dict[int, tuple[float, Sample]] = {}
         self._sampling: dict[int, asyncio.Task[Sample]] = {}
 
     async def sample(self, tenant_id: int, queues: Iterable[StreamQueue], *, within: float = SAMPLED) -> Sample:
@@ -108,8 +111,17 @@ class StreamDepths:
                 found += part
         if len(self._samples) >= _MOST_TENANTS:
             self._samples.clear()
-        self._samples[tenant_id] = began, Sample(tuple(found), is_whole)
-        return self._samples[tenant_id][1]
+            self._had.clear()
+        sample = Sample(tuple(found), is_whole)
+        self._samples[tenant_id] = began, sample
+        if any(depth.messages for depth in found):
+            self._had[tenant_id] = began, sample
+        return sample
+
+    def had(self, tenant_id: int) -> Sample:
+        """The last sample with messages, if workers may still hold those: some brokers do not count what is held."""
+        taken_at, found = self._had.get(tenant_id, (0.0, NOTHING))
+        return found if monotonic() - taken_at <= _HELD else NOTHING
 
     async def _read(self, queues: list[StreamQueue]) -> list[StreamDepth]:
         """The depths of streams at one broker."""

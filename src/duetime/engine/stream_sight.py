@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
 
-from duetime.clock import SystemClock
 from duetime.engine.streaming import Streaming
 from duetime.errors import NotFound, in_stream
 from duetime.ids import show
@@ -35,18 +34,16 @@ class StreamSight:
         sample = await self._streaming.sample(self._streams, tenant_id)
         if sample is None:
             return False
-        now = SystemClock().now()
-        if not sample.may_hold(identity, now):
-            # It may have been published since.
-            sample = await self._streaming.sample(self._streams, tenant_id, within=0.0)
-        return sample is not None and sample.may_hold(identity, now)
+        if sample.may_hold(identity) or self._streaming.depths.had(tenant_id).may_hold(identity):
+            return True
+        fresh = await self._streaming.sample(self._streams, tenant_id, within=0.0)  # it may have been published since
+        return fresh is not None and fresh.may_hold(identity)
 
     async def _seen(self, tenant_id: int, identity: UUID, shown: str, ask: Callable[[], Awaitable[T]]) -> T:
         try:
             return await ask()
         except NotFound:
-            sample = await self._streaming.sample(self._streams, tenant_id)
-            if sample is None:
+            if not await self._streaming.has_streams(self._streams, tenant_id):
                 raise
         if await self.may_hold(tenant_id, identity):
             raise in_stream(shown)

@@ -42,6 +42,11 @@ class Streaming:
             return None
         return await self.depths.sample(tenant_id, generations(queues.values()), within=within)
 
+    async def has_streams(self, streams: Streams, tenant_id: int) -> bool:
+        """Whether a queue of the tenant goes through a stream, or did so lately."""
+        await self.kinds.renew(streams, wait=False)
+        return tenant_id in self.kinds.tenants
+
     async def glance(self, streams: Streams, tenant_id: int) -> Sample:
         """The same for a list, which does not wait for a broker that is slow to answer."""
         await self.kinds.renew(streams, wait=False)

@@ -25,10 +25,15 @@ class Brokers:
             return self._made[key]
         async with self._opening.setdefault(key, asyncio.Lock()):
             if key not in self._open:
-                if key not in self._made:
-                    self._made[key] = broker_at(settings.address, replicas=settings.replicas)
-                await self._made[key].open()
+                await self.made(settings).open()
                 self._open.add(key)
+        return self._made[key]
+
+    def made(self, settings: StreamSettings) -> Broker:
+        """The same, perhaps not open: its attributes can be read."""
+        key = (settings.address, settings.replicas)
+        if key not in self._made:
+            self._made[key] = broker_at(settings.address, replicas=settings.replicas)
         return self._made[key]
 
     async def close(self) -> None:

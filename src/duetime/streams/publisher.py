@@ -8,13 +8,14 @@ publish succeeds.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable
 from duetime.model.carried import StreamSettings
-from duetime.streams.address import broker_at
+from duetime.streams.brokers import Brokers
 from duetime.streams.protocol import Broker
 
 T = TypeVar("T")
@@ -34,51 +35,13 @@ class _Waiting(NamedTuple):
 class _Outlet:
     """One broker: the publishes in progress, and whether it is available."""
 
-    def __init__(self, make: Callable[[], Broker], opened: Callable[[], Awaitable[None]]) -> None:
-        self._make = make
-        self._on_open = opened
-        self._broker: Broker | None = None
-        self._unopened: Broker | None = None
-        self._opening: asyncio.Task[Broker] | None = None
+    def __init__(self, reach: Callable[[], Awaitable[Broker]]) -> None:
+        self._reach = reach
         self._queues: dict[str, deque[_Waiting]] = {}
         """What waits for the publish in progress of each stream."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_down = False
         self._is_tried = False
-
-    async def _reached(self) -> Broker:
-        if self._broker is None:
-            if self._opening is None:
-                self._opening = asyncio.create_task(self._open())
-                self._opening.add_done_callback(self._opened)
-            return await asyncio.shield(self._opening)
-        return self._broker
-
-    def traits(self) -> Broker:
-        if self._broker is not None:
-            return self._broker
-        if self._unopened is None:
-            try:
-                self._unopened = self._make()
-            except InvalidInput as error:  # such as a missing library: a problem of this process, not of its callers
-                raise StreamUnavailable(str(error)) from error
-        return self._unopened
-
-    async def _open(self) -> Broker:
-        broker = self.traits()
-        self._unopened = None
-        try:
-            await broker.open()
-            await self._on_open()
-        except BaseException:
-            await broker.close()
-            raise
-        return broker
-
-    def _opened(self, opening: "asyncio.Task[Broker]") -> None:
-        self._opening = None
-        if not opening.cancelled() and opening.exception() is None:
-            self._broker = opening.result()
 
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         if self._is_tried:
@@ -94,14 +57,9 @@ class _Outlet:
         await answer
 
     async def close(self) -> None:
+        """Wait for the publishes in progress."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
-        if self._broker is not None:
-            await self._broker.close()
-            self._broker = None
 
     async def _publish_queue(self, stream: str, queue: deque[_Waiting]) -> None:
         await asyncio.sleep(0)  # callers of the same turn of the event loop join the first publish
@@ -152,7 +110,7 @@ class _Outlet:
     async def ask(self, work: Callable[[Broker], Awaitable[T]], seconds: float) -> T:
         try:
             async with asyncio.timeout(seconds):
-                return await work(await self._reached())
+                return await work(await self._reach())
         except TimeoutError:
             raise StreamUnavailable(f"the broker did not answer within {seconds:.1f} s") from None
 
@@ -161,13 +119,15 @@ class Publisher:
     """For one event loop. Its connections are closed by `close`, or with the event loop."""
 
     def __init__(self) -> None:
+        self._brokers = Brokers()
         self._outlets: dict[tuple[str, int | None], _Outlet] = {}
         self._closing: AsyncGenerator[None, None] | None = None
 
     def traits(self, settings: StreamSettings) -> Broker:
         """The broker at this address, to read its attributes: it may not be open. Raises `StreamUnavailable` if this
         process cannot use it."""
-        return self._outlet(settings).traits()
+        with _usable():
+            return self._brokers.made(settings)
 
     async def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> None:
         """Add messages to a stream. When it raises `StreamUnavailable`, any of them may have been added."""
@@ -182,10 +142,19 @@ class Publisher:
         if self._closing is not None:
             await self._closing.aclose()
 
-    async def _opened(self) -> None:
+    def _outlet(self, settings: StreamSettings) -> _Outlet:
+        at = settings.address, settings.replicas
+        outlet = self._outlets.get(at)
+        if outlet is None:
+            outlet = self._outlets[at] = _Outlet(lambda: self._reach(settings))
+        return outlet
+
+    async def _reach(self, settings: StreamSettings) -> Broker:
         if self._closing is None:
             self._closing = self._closed_with_loop()
             await anext(self._closing)
+        with _usable():
+            return await self._brokers.at(settings)
 
     async def _closed_with_loop(self) -> AsyncGenerator[None, None]:
         """For programs that never close their app: an event loop closes its async generators when it ends."""
@@ -196,13 +165,17 @@ class Publisher:
             outlets, self._outlets = self._outlets, {}
             for outlet in outlets.values():
                 await outlet.close()
+            await self._brokers.close()
 
-    def _outlet(self, settings: StreamSettings) -> _Outlet:
-        address, replicas = at = settings.address, settings.replicas
-        outlet = self._outlets.get(at)
-        if outlet is None:
-            outlet = self._outlets[at] = _Outlet(lambda: broker_at(address, replicas=replicas), self._opened)
-        return outlet
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """A broker that this process cannot use, such as without its library, is a problem of the process: not of its
+    callers."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise StreamUnavailable(str(error)) from error
 
 
 def _unavailable() -> StreamUnavailable:
