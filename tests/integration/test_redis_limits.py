@@ -102,8 +102,8 @@ async def test_an_address_that_is_no_redis_is_refused() -> None:
         with pytest.raises(SettingsError) as refused:
             load(None, {}, {"limits_url": wrong})
         assert refused.value.field == "limits_url"
-    shown = repr(load(None, {}, {"limits_url": "redis://name:secret@host/0"}))
-    assert "secret" not in shown
+    shown = repr(load(None, {}, {"limits_url": "redis://name:hush-hush@host/0"}))
+    assert "hush-hush" not in shown
     away = RedisBuckets("redis://127.0.0.1:1/0")
     with pytest.raises(StoreUnavailable):
         await away.take(bucket(1.0, 1.0), 1)

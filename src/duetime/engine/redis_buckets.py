@@ -16,6 +16,7 @@ from duetime.ids import show
 from duetime.process.loop import retrieve_error
 
 _TIMEOUT = 2.0
+_CONNECTIONS = 8
 _TAKE = """
 local rate, size, need, back = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -95,14 +96,20 @@ class RedisBuckets:
 
 def _client(url: str) -> Any:
     try:
-        from redis.asyncio import Redis
+        from redis.asyncio import BlockingConnectionPool, Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
     except ModuleNotFoundError:
         raise InvalidInput(
             "needs redis, which is not installed", field="limits_url", remedy="pip install 'duetime[redis]'"
         ) from None
-    # A repeated script could take tokens twice.
-    return Redis.from_url(
-        url, socket_timeout=_TIMEOUT, socket_connect_timeout=_TIMEOUT, retry=Retry(NoBackoff(), 0), protocol=2
+    pool = BlockingConnectionPool.from_url(
+        url,
+        max_connections=_CONNECTIONS,
+        timeout=_TIMEOUT,
+        socket_timeout=_TIMEOUT,
+        socket_connect_timeout=_TIMEOUT,
+        retry=Retry(NoBackoff(), 0),  # a repeated script could take tokens twice
+        protocol=2,
     )
+    return Redis(connection_pool=pool)
