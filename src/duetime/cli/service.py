@@ -95,8 +95,9 @@ def set_queue(
 
 def _show(command: ServerCommand, queue: QueueView) -> None:
     """Sentences about the stream come after the fields, one per line."""
-    command.show(queue if command.json else msgspec.structs.replace(queue, notes=()))
+    command.show(queue if command.json else msgspec.structs.replace(queue, notes=(), in_streams=()))
     if not command.json:
+        command.say_in_streams(queue.in_streams)
         for note in queue.notes:
             err.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
 
