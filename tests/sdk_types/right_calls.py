@@ -1,4 +1,4 @@
-"""Calls that type checkers accept: `test_types` runs them through mypy. Nothing here is executed.
+"""Calls that type checkers accept: `test_types` runs them through mypy and pyright. Nothing here is executed.
 
 Each line is one call; its types are asserted where they matter.
 """
@@ -181,6 +181,13 @@ async def more() -> None:
     await Jobs.stat.submit(x=3)
     assert_type(await (await Jobs.stat.submit(3)).result(), str)
     assert_type(await app.submit_many([send.bind("x"), tidy.bind()]), list[Receipt[int | None]])
+
+
+async def in_a_graph(ctx: Context, sync_ctx: SyncContext) -> None:
+    assert_type(await ctx.result_of(send), int)
+    assert_type(await ctx.result_of(crunch, "rows"), Order)
+    assert_type(sync_ctx.result_of(nightly), list[int])
+    assert_type(sync_ctx.result_of(charge, node="pay"), UUID)
 
 
 def blocking(conn: object) -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from duetime import GraphPlan
+from duetime import Context, GraphPlan
 from duetime.testing import Harness
 from tests.sdk_types.right_calls import (
     Color,
@@ -67,6 +67,12 @@ async def main(conn: object, harness: Harness) -> None:
     await returns_any.submit(x="s")  # wrong
     await sync_any.submit(x="s")  # wrong, but mypy takes the result Any for an async function's
     await Jobs.stat.submit("s")  # wrong
+
+
+async def in_a_graph(ctx: Context) -> None:
+    takes_text(await ctx.result_of(send))  # wrong
+    await ctx.result_of(send, 3)  # wrong
+    await ctx.result_of("send")  # wrong
 
 
 def blocking() -> None:
