@@ -39,7 +39,8 @@ class DealerClaimsRole(ClaimingRole):
         self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
     ) -> list[Row]:
         lane_ids = [lane for lane, _ in takes]
-        asked = (lane_ids, [take for _, take in takes], [self.marks[lane] for lane in lane_ids], [])
+        chosen: list[UUID] = []
+        asked = (lane_ids, [take for _, take in takes], [self.marks[lane] for lane in lane_ids], chosen)
         try:
             return await connection.fetch(SQL["claim_many"], *asked, *columns([astuple(seat) for seat in seats], 3))
         except asyncpg.UniqueViolationError:
