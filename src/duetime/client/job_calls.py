@@ -1,11 +1,11 @@
 """What may be asked about jobs: each request by the name of its operation, without sending it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
-from duetime.client.request import Ask, Length, Moment, field, given, job_fields, moment, once, path, submission
+from duetime.client.request import Ask, Length, Moment, Span, field, given, job_fields, moment, once, path, submission
 from duetime.model.target import Target
 from duetime.wire.jobs import (
     Backfilled,
@@ -75,42 +75,23 @@ def create_jobs(
     return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, timeout=120.0)
 
 
-def list_jobs(
-    *,
-    status: str | None = None,
-    owner: str | None = None,
-    name: str | None = None,
-    task: str | None = None,
-    queue: str | None = None,
-    tag: str | None = None,
-    key: str | None = None,
-    recurring: bool | None = None,
-    start_time: Moment | None = None,
-    end_time: Moment | None = None,
-    fires_from: Moment | None = None,
-    fires_until: Moment | None = None,
-    page_size: int | None = None,
-    cursor: str | None = None,
-) -> Ask[JobPage]:
+class Jobs(Span, total=False):
+    status: str | None
+    owner: str | None
+    name: str | None
+    task: str | None
+    queue: str | None
+    tag: str | None
+    key: str | None
+    recurring: bool | None
+    fires_from: Moment | None
+    fires_until: Moment | None
+
+
+def list_jobs(**wanted: Unpack[Jobs]) -> Ask[JobPage]:
     """A page of jobs, newest first. `fires_from` and `fires_until` ask for those with a run in that time: the ones that
     `list_fires` counts."""
-    query = given(
-        status=status,
-        owner=owner,
-        name=name,
-        task=task,
-        queue=queue,
-        tag=tag,
-        key=key,
-        recurring=recurring,
-        start_time=start_time,
-        end_time=end_time,
-        fires_from=fires_from,
-        fires_until=fires_until,
-        page_size=page_size,
-        cursor=cursor,
-    )
-    return Ask("GET", "/v1/jobs", JobPage, query)
+    return Ask("GET", "/v1/jobs", JobPage, given(**wanted))
 
 
 def get_job(job_id: str) -> Ask[JobView]:

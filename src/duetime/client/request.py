@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -28,6 +28,15 @@ class Ask(NamedTuple, Generic[T_co]):
     repeatable: bool = True
     """Whether asking twice does it once."""
     timeout: float = 30.0
+
+
+class Span(TypedDict, total=False):
+    """What may be asked of every list: a range of time, the size of its pages, and where a page begins."""
+
+    start_time: Moment | None
+    end_time: Moment | None
+    page_size: int | None
+    cursor: str | None
 
 
 class PageOf(Protocol[T_co]):

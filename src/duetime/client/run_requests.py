@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from duetime.client.request import Ask, Moment, given, job_fields, moment, once, path, plain
+from duetime.client.request import Ask, Moment, Span, given, job_fields, moment, once, path, plain
 from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
@@ -14,41 +14,32 @@ from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, Repla
 from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskDetails, TaskList, WorkerList
 
 
-def list_runs(
-    *,
-    status: str | None = None,
-    task: str | None = None,
-    queue: str | None = None,
-    start_time: Moment | None = None,
-    end_time: Moment | None = None,
-    page_size: int | None = None,
-    cursor: str | None = None,
-) -> Ask[RunPage]:
+class RunsOfJob(Span, total=False):
+    status: str | None
+
+
+class Runs(RunsOfJob, total=False):
+    task: str | None
+    queue: str | None
+
+
+class DeadLetters(Span, total=False):
+    job_id: str | None
+    task: str | None
+    queue: str | None
+    failure: str | None
+    error: str | None
+    fingerprint: str | None
+
+
+def list_runs(**wanted: Unpack[Runs]) -> Ask[RunPage]:
     """A page of runs, newest first."""
-    query = given(
-        status=status,
-        task=task,
-        queue=queue,
-        start_time=start_time,
-        end_time=end_time,
-        page_size=page_size,
-        cursor=cursor,
-    )
-    return Ask("GET", "/v1/runs", RunPage, query)
+    return Ask("GET", "/v1/runs", RunPage, given(**wanted))
 
 
-def list_runs_of_job(
-    job_id: str,
-    *,
-    status: str | None = None,
-    start_time: Moment | None = None,
-    end_time: Moment | None = None,
-    page_size: int | None = None,
-    cursor: str | None = None,
-) -> Ask[RunPage]:
+def list_runs_of_job(job_id: str, **wanted: Unpack[RunsOfJob]) -> Ask[RunPage]:
     """A page of the runs of one job, newest first."""
-    query = given(status=status, start_time=start_time, end_time=end_time, page_size=page_size, cursor=cursor)
-    return Ask("GET", path("/v1/jobs/{}/runs", job_id), RunPage, query)
+    return Ask("GET", path("/v1/jobs/{}/runs", job_id), RunPage, given(**wanted))
 
 
 def get_run(run_id: str) -> Ask[RunView]:
@@ -67,33 +58,9 @@ def retry_run(run_id: str, *, idempotency_key: str | None = None) -> Ask[RunView
     return Ask("POST", path("/v1/runs/{}/retry", run_id), RunView, headers=once(idempotency_key))
 
 
-def list_dead_letters(
-    *,
-    job_id: str | None = None,
-    task: str | None = None,
-    queue: str | None = None,
-    failure: str | None = None,
-    error: str | None = None,
-    fingerprint: str | None = None,
-    start_time: Moment | None = None,
-    end_time: Moment | None = None,
-    page_size: int | None = None,
-    cursor: str | None = None,
-) -> Ask[DeadLetterPage]:
+def list_dead_letters(**wanted: Unpack[DeadLetters]) -> Ask[DeadLetterPage]:
     """A page of dead letters."""
-    query = given(
-        job_id=job_id,
-        task=task,
-        queue=queue,
-        failure=failure,
-        error=error,
-        fingerprint=fingerprint,
-        start_time=start_time,
-        end_time=end_time,
-        page_size=page_size,
-        cursor=cursor,
-    )
-    return Ask("GET", "/v1/dead-letters", DeadLetterPage, query)
+    return Ask("GET", "/v1/dead-letters", DeadLetterPage, given(**wanted))
 
 
 def group_dead_letters(*, limit: int | None = None) -> Ask[DeadLetterGroups]:

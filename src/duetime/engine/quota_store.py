@@ -3,7 +3,6 @@
 Rows that a node adds itself (fires, retries, notifications) bypass it.
 """
 
-import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from duetime.store.protocol.service import Replay, Tenants
 from duetime.store.protocol.store import Control, Intake, Store
 from duetime.store.protocol.streams import Streams
 from duetime.store.rules.caller_keys import IDEMPOTENCY, keys_of
-from duetime.store.wrappers.overlay import overlay
+from duetime.store.wrappers.overlay import wrapped
 
 S = TypeVar("S", bound=Store)
 R = TypeVar("R")
@@ -33,14 +32,16 @@ R = TypeVar("R")
 def with_quotas(store: S, quota: Quota) -> S:
     """This store, with the quotas applied to its callers."""
     room = _Room(store, quota)
-    made = copy.copy(store)
-    made.tenants = overlay(store.tenants, QuotaTenants(store.tenants, room))
-    made.intake = overlay(store.intake, QuotaIntake(store.intake, room))
-    made.graphs = overlay(store.graphs, QuotaGraphs(store.graphs, room))
-    made.control = overlay(store.control, QuotaControl(store.control, room))
-    made.replay = overlay(store.replay, QuotaReplay(store.replay, room))
-    made.streams = overlay(store.streams, QuotaStreams(store.streams, room))
-    return made
+    return wrapped(
+        store,
+        room,
+        tenants=QuotaTenants,
+        intake=QuotaIntake,
+        graphs=QuotaGraphs,
+        control=QuotaControl,
+        replay=QuotaReplay,
+        streams=QuotaStreams,
+    )
 
 
 class _Room:

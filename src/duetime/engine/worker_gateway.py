@@ -24,6 +24,7 @@ from duetime.model.completion import complete
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome, Succeeded
 from duetime.model.run import Event
+from duetime.model.structs import struct_like
 from duetime.model.target_health import Health, Target, target_of
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.process.loop import Loop
@@ -68,20 +69,8 @@ class WorkerGateway:
     async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
         assert worker.tenant_id is not None
         lease_until = await self._store.leases.register(worker, lease)
-        known = Worker(
-            id=worker.id,
-            name=worker.name,
-            tasks=worker.tasks,
-            queues=worker.queues,
-            slots=worker.slots,
-            started_at=lease_until - lease,
-            lease_until=lease_until,
-            tenant_id=worker.tenant_id,
-            version=worker.version,
-            heard_at=lease_until - lease,
-            key_id=worker.key_id,
-            token_hash=worker.token_hash,
-        )
+        now = lease_until - lease
+        known = struct_like(Worker, worker, started_at=now, lease_until=lease_until, heard_at=now)
         self._cache(known)
         self._claims[worker.id] = 0
         return known

@@ -36,6 +36,7 @@ from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied, SettingsError, reason_of
 from duetime.model.notification import QUEUE as NOTIFICATIONS
+from duetime.model.structs import struct_like
 from duetime.process.loop import Loop
 from duetime.process.signals import stopped_by_signals
 from duetime.sdk.app import App
@@ -378,21 +379,14 @@ def make_target_worker(
 
 
 def _limits(settings: Settings) -> WorkerLimits:
-    return WorkerLimits(
-        slots=settings.slots,
-        threads=settings.threads,
-        processes=settings.processes,
-        queues=settings.queues,
-        lease=settings.lease,
-        heartbeat=settings.heartbeat,
-        grace=settings.grace,
-        poll=settings.poll,
-        max_result=settings.max_result,
-        max_log_lines=settings.max_log_lines,
+    return struct_like(
+        WorkerLimits,
+        settings,
         strict=settings.priorities == "strict",
         breakers=breaker_policy(settings),
         calls=settings.target_slots,
         commands=settings.shell_slots,
+        heartbeat_thread=True,
     )
 
 

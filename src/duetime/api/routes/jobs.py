@@ -19,6 +19,7 @@ from duetime.model.access import Action
 from duetime.model.forecast import FARTHEST
 from duetime.model.lists import JobFilter
 from duetime.model.schedule import check_moment
+from duetime.model.structs import struct_like
 from duetime.model.tracing import traced
 from duetime.wire.fields import Nothing
 from duetime.wire.jobs import (
@@ -85,17 +86,12 @@ async def create_job(call: Call) -> Reply:
 async def list_jobs(call: Call) -> JobPage:
     """List jobs, newest first, without their arguments."""
     query = call.query
-    wanted = JobFilter(
-        status=query.status,
-        owner=query.owner,
-        name=query.name,
-        tag=query.tag,
-        key=query.key,
-        task=query.task,
-        queue=query.queue,
-        recurring=query.recurring,
+    wanted = struct_like(
+        JobFilter,
+        query,
         due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
         due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
+        ids=None,
     )
     store = call.service.store
     before = await call.page_start()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
@@ -11,7 +11,7 @@ from duetime.errors import InvalidInput
 from duetime.ids import new_id, show
 from duetime.model.access import Action, ApiKey, NewKey, Role
 from duetime.model.key_grants import NEVER, Grant, Issuer, Wish, grant
-from duetime.model.key_text import new_key_text
+from duetime.model.key_text import KeyText, new_key_text
 from duetime.model.name import check_key
 from duetime.model.network import check_networks
 from duetime.model.schedule import check_moment
@@ -53,19 +53,9 @@ async def create_key(call: Call) -> Reply:
         raise InvalidInput("only a worker's key can be bound to queues", field="queues", remedy="omit it")
     made = new_key_text()
     name = check_key(request.name, "name")
-    given = (await _granting(call))(None)
+    granted = (await _granting(call))(None)
     key = await call.service.store.access.create_key(
-        NewKey(
-            id=new_id(),
-            tenant_id=scope,
-            role=role,
-            name=name,
-            hash=made.hash,
-            hint=made.hint,
-            queues=request.queues,
-            expires_at=given.expires_at,
-            networks=given.networks,
-        )
+        struct_like(NewKey, granted, **_text(made), tenant_id=scope, role=role, name=name, queues=request.queues)
     )
     await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
     return _created(key, made.text)
@@ -91,18 +81,8 @@ async def rotate_key(call: Call) -> Reply:
     granted = await _granting(call)
 
     def successor(old: ApiKey) -> NewKey:
-        given = granted(old)
-        return NewKey(
-            id=new_id(),
-            tenant_id=scope,
-            role=old.role,
-            name=name,
-            hash=made.hash,
-            hint=made.hint,
-            queues=old.queues,
-            expires_at=given.expires_at,
-            networks=given.networks,
-        )
+        kept = {"role": old.role, "queues": old.queues}
+        return struct_like(NewKey, granted(old), **_text(made), tenant_id=scope, name=name, **kept)
 
     key = await call.service.store.access.rotate_key(scope, key_id, successor, overlap)
     call.service.gate.forget()
@@ -163,6 +143,10 @@ def _expiry(given: str | None) -> datetime | Literal["never"] | None:
 
 def _networks(given: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if given is None else check_networks(given, "networks")
+
+
+def _text(made: KeyText) -> dict[str, Any]:
+    return {"id": new_id(), "hash": made.hash, "hint": made.hint}
 
 
 def _view(key: ApiKey) -> KeyView:

@@ -210,20 +210,18 @@ def _view(
     inside: Sequence[InStreamView],
     notes: Sequence[str] = (),
 ) -> QueueView:
-    depth, limits = queue.depth, queue.limits
+    limits = queue.limits
     generations = [each for each in streams if each.queue == queue.name]
     current = next((each for each in generations if each.current), None)
     if current is not None and not notes:
         notes = notes_on(current.settings, sealed=call.service.sealer.has_key)
-    return QueueView(
-        queue.name,
-        queue.paused,
-        queue.paused_at,
-        DepthView(depth.high, depth.medium, depth.low, depth.capped),
-        limits.running,
-        None if limits.rate is None else str(limits.rate),
-        None if limits.running is None else queue.running,
-        queue.held_back,
+    return struct_like(
+        QueueView,
+        queue,
+        depth=struct_like(DepthView, queue.depth),
+        running_limit=limits.running,
+        rate=None if limits.rate is None else str(limits.rate),
+        running=None if limits.running is None else queue.running,
         kind="store" if current is None else "stream",
         stream=None if current is None else _stream_view(call, current),
         earlier_streams=sum(not each.current for each in generations),
@@ -233,13 +231,7 @@ def _view(
 
 
 def _stream_view(call: Call, stream: StreamQueue) -> StreamView:
-    settings = stream.settings
-    return StreamView(
-        broker_name(settings.address),
-        shown_address(settings.address) if _is_root(call) else None,
-        settings.only,
-        settings.fallback,
-        settings.max_depth,
-        settings.replicas,
-        stream.generation,
-    )
+    address = stream.settings.address
+    shown = shown_address(address) if _is_root(call) else None
+    named = {"broker": broker_name(address), "address": shown, "generation": stream.generation}
+    return struct_like(StreamView, stream.settings, **named)

@@ -5,7 +5,6 @@ for themselves, for remote workers that a server claims for, for the scanner and
 whole after the call. Calls that are not observed go straight to the store.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -38,7 +37,7 @@ from duetime.store.protocol.store import (
     Store,
 )
 from duetime.store.protocol.streams import Streams
-from duetime.store.wrappers.overlay import overlay
+from duetime.store.wrappers.overlay import wrapped
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Message, Tracer
 
@@ -58,18 +57,18 @@ _clock = SystemClock()
 
 def observed(store: S, observer: "StoreObserver") -> S:
     """This store, with everything that happens to runs told to the observer."""
-    made = copy.copy(store)
-    made.intake = overlay(store.intake, ObservedIntake(store.intake, observer))
-    made.firing = overlay(store.firing, ObservedFiring(store.firing, observer))
-    made.claims = overlay(store.claims, ObservedClaims(store.claims, observer))
-    made.leases = overlay(store.leases, ObservedLeases(store.leases, observer))
-    made.completions = overlay(store.completions, ObservedCompletions(store.completions, observer))
-    made.caller_transactions = overlay(
-        store.caller_transactions, ObservedCallerTransactions(store.caller_transactions, observer)
+    return wrapped(
+        store,
+        observer,
+        intake=ObservedIntake,
+        firing=ObservedFiring,
+        claims=ObservedClaims,
+        leases=ObservedLeases,
+        completions=ObservedCompletions,
+        caller_transactions=ObservedCallerTransactions,
+        reaping=ObservedReaping,
+        streams=ObservedStreams,
     )
-    made.reaping = overlay(store.reaping, ObservedReaping(store.reaping, observer))
-    made.streams = overlay(store.streams, ObservedStreams(store.streams, observer))
-    return made
 
 
 class StoreObserver:

@@ -2,12 +2,17 @@
 
 A wrapper is a class with some methods of a role. Each of them calls the role behind it through its typed protocol, so
 mypy reports a method that was renamed there. A wrapped store is a copy of the store in which single roles are replaced:
-`wrapped.claims = overlay(store.claims, ObservedClaims(store.claims, observer))`.
+`wrapped(store, observer, claims=ObservedClaims)`.
 """
 
-from typing import TypeVar, cast
+import copy
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from duetime.store.protocol.store import Store
 
 R = TypeVar("R")
+S = TypeVar("S", bound=Store)
 
 
 class _Overlay:
@@ -15,6 +20,15 @@ class _Overlay:
         # Attributes of the object itself: a call costs one look-up, however many wrappers there are.
         for role in (inner, over):
             self.__dict__.update({name: getattr(role, name) for name in methods(role)})
+
+
+def wrapped(store: S, context: object, **wrappers: Callable[[Any, Any], object]) -> S:
+    """A copy of the store in which these roles are wrapped; each wrapper gets the role behind it and the context."""
+    made = copy.copy(store)
+    for name, wrapper in wrappers.items():
+        role = getattr(store, name)
+        setattr(made, name, overlay(role, wrapper(role, context)))
+    return made
 
 
 def overlay(inner: R, over: object) -> R:

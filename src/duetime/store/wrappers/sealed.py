@@ -8,7 +8,6 @@ A secret that all nodes share (`secret`) is always sealed: a copy of the databas
 address of a broker, which may contain a password, is sealed where there is a key.
 """
 
-import copy
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
@@ -44,7 +43,7 @@ from duetime.store.protocol.store import (
 )
 from duetime.store.protocol.streams import Streams
 from duetime.store.wrappers.content import Sealing
-from duetime.store.wrappers.overlay import overlay
+from duetime.store.wrappers.overlay import wrapped
 from duetime.store.wrappers.seal_owners import shared_owner, stream_owner
 
 S = TypeVar("S", bound=Store)
@@ -54,23 +53,24 @@ R = TypeVar("R")
 def sealed(store: S, sealer: Sealer) -> S:
     """This store, with sealed content where a tenant asks for it."""
     sealing = Sealing(store.tenants, store.claims, sealer)
-    made = copy.copy(store)
-    made.sealer = sealer
-    made.tenants = overlay(store.tenants, SealedTenants(store.tenants, sealing))
-    made.intake = overlay(store.intake, SealedIntake(store.intake, sealing))
-    made.graphs = overlay(store.graphs, SealedGraphs(store.graphs, sealing))
-    made.control = overlay(store.control, SealedControl(store.control, sealing))
-    made.completions = overlay(store.completions, SealedCompletions(store.completions, sealing))
-    made.caller_transactions = overlay(
-        store.caller_transactions, SealedCallerTransactions(store.caller_transactions, sealing)
+    made = wrapped(
+        store,
+        sealing,
+        tenants=SealedTenants,
+        intake=SealedIntake,
+        graphs=SealedGraphs,
+        control=SealedControl,
+        completions=SealedCompletions,
+        caller_transactions=SealedCallerTransactions,
+        leases=SealedLeases,
+        claims=SealedClaims,
+        reads=SealedReads,
+        replay=SealedReplay,
+        lists=SealedLists,
+        notifications=SealedNotifications,
+        streams=SealedStreams,
     )
-    made.leases = overlay(store.leases, SealedLeases(store.leases, sealing))
-    made.claims = overlay(store.claims, SealedClaims(store.claims, sealing))
-    made.reads = overlay(store.reads, SealedReads(store.reads, sealing))
-    made.replay = overlay(store.replay, SealedReplay(store.replay, sealing))
-    made.lists = overlay(store.lists, SealedLists(store.lists, sealing))
-    made.notifications = overlay(store.notifications, SealedNotifications(store.notifications, sealing))
-    made.streams = overlay(store.streams, SealedStreams(store.streams, sealing))
+    made.sealer = sealer
     return made
 
 
