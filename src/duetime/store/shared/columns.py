@@ -47,7 +47,7 @@ _NAMES = {
     Kind.DURATION: "period ran_for",
     Kind.ID: """
         child_id end_id first_run graph_id highest id job_id key_0 key_1 key_2 key_id last_run live_id lowest
-        parent_id run_id session_id worker_id
+        parent_id payload_id run_id session_id worker_id
     """,
     Kind.IDS: "ids run_ids",
     Kind.NAMES: "hosts networks queues roles tasks",

@@ -1,18 +1,122 @@
-"""Pruning of rows that have no part in the path of a run."""
+"""Pruning in small steps, each in its own transaction, so that other callers do not wait long.
 
-from datetime import datetime
+Labels, payloads and edges belong to a job that may be in any home. They are checked in batches from the oldest to the
+newest, again and again, and removed when no home has the job any more.
+"""
 
+import logging
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+
+from duetime.ids import first_id_at
+from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 from duetime.store.shared.streams import CHANGED_RECENTLY
-from duetime.store.shared.transaction import Statements
+from duetime.store.shared.transaction import SharedContext, SharedRole, Transaction
+
+log = logging.getLogger("duetime.store")
+
+_LIVE_LOGS = timedelta(minutes=1)
+_A_PARTITION = timedelta(days=2)
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def prune_bystanders(
-    statements: Statements, now: datetime, *, dead_letters: datetime, deleted_jobs: datetime, batch: int
-) -> int:
-    """Remove sessions, login links and streams that are over, and dead letters and deleted jobs from before these
-    moments."""
-    await statements.execute("prune_streams", since=now - CHANGED_RECENTLY)
-    removed = await statements.execute("prune_sessions", before=now, batch=batch)
-    removed += await statements.execute("prune_login_links", before=now, batch=batch)
-    removed += await statements.execute("prune_dead_letters", before=dead_letters, batch=batch)
-    return removed + await statements.execute("prune_deleted_jobs", before=deleted_jobs, batch=batch)
+class Pruning(SharedRole, ABC):
+    def __init__(self, context: SharedContext) -> None:
+        super().__init__(context)
+        self._swept = dict.fromkeys(("labels_in_turn", "payloads_in_turn", "edges_in_turn"), FIRST_ID)
+        self._refs_after = (FIRST_ID, FIRST_ID)
+        self._keys_after = _FIRST
+
+    @abstractmethod
+    async def prune_history(self, past: datetime, now: datetime, batch: int) -> int:
+        """Remove rows that ended before `past`; returns how many rows or partitions."""
+
+    @abstractmethod
+    async def wake_used_lanes(self) -> int:
+        """Wake lanes that are asleep although they have runs; returns how many."""
+
+    async def prune(
+        self,
+        retention: timedelta,
+        dead_letter_retention: timedelta,
+        batch: int = 1000,
+        *,
+        idempotency_retention: timedelta = timedelta(days=1),
+        now: datetime | None = None,
+    ) -> int:
+        if now is None:
+            now = await self.transactions.run(lambda transaction: transaction.now())
+        past = now - retention
+        longest = max(retention, dead_letter_retention) + _A_PARTITION
+        removed = await self.prune_history(past, now, batch)  # the largest part, so it goes first
+        removed += await self._prune("prune_jobs", past, batch)
+        await self._prune("prune_users", past, batch)
+        removed += await self._prune("prune_graphs", past, batch)
+        await self._prune("prune_followers", past, batch)
+        removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
+        # The age of an event counts from when it became visible, because a long transaction may have written it.
+        await self.transactions.value("last_mark")
+        removed += await self._prune("prune_events", now - EVENTS, batch, unread=now - UNREAD_EVENTS)
+        await self._prune("prune_live_logs", now - _LIVE_LOGS, batch)
+        await self._prune("see_tasks", now - retention / 2, batch)
+        removed += await self._prune("prune_tasks", past, batch)
+        removed += await self._prune("prune_limits", now - KEYS_OF_LIMITS, batch)
+        removed += await self._prune("prune_breakers", now - KEYS_OF_LIMITS, batch)
+        removed += await self._prune("prune_buckets", now, batch)
+        await self.transactions.execute("prune_streams", since=now - CHANGED_RECENTLY)
+        removed += await self._prune("prune_sessions", now, batch)
+        removed += await self._prune("prune_login_links", now, batch)
+        removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
+        removed += await self._prune("prune_deleted_jobs", now - longest, batch)
+        removed += await self._prune("prune_lanes", now - longest, batch)
+        if woken := await self.wake_used_lanes():
+            log.error("%d lanes with runs were asleep; they are awake now", woken)
+        removed += await self._sweep("labels_in_turn", past, batch, "sweep_labels")
+        removed += await self._sweep_refs(past, batch)
+        removed += await self._sweep("payloads_in_turn", past, batch, "sweep_payloads")
+        return removed + await self._sweep("edges_in_turn", past, batch, "sweep_dependents", "sweep_edges")
+
+    async def _prune(self, name: str, before: datetime, batch: int, **more: datetime) -> int:
+        return await self.transactions.execute(name, before=before, batch=batch, **more)
+
+    async def _sweep(self, in_turn: str, past: datetime, batch: int, *sweeps: str) -> int:
+        part = {"after": self._swept[in_turn], "before": first_id_at(past), "batch": batch}
+
+        async def work(transaction: Transaction) -> int:
+            ids = [row["id"] for row in await transaction.rows(in_turn, **part)]
+            self._swept[in_turn] = ids[-1] if len(ids) >= batch else FIRST_ID
+            return sum([await transaction.execute(sweep, ids=ids) for sweep in sweeps]) if ids else 0
+
+        return await self.transactions.run(work)
+
+    async def _sweep_refs(self, past: datetime, batch: int) -> int:
+        after = dict(zip(("payload_id", "job_id"), self._refs_after, strict=True))
+
+        async def work(transaction: Transaction) -> int:
+            rows = await transaction.rows("payload_refs_in_turn", **after, before=first_id_at(past), batch=batch)
+            refs = [(row["payload_id"], row["job_id"]) for row in rows]
+            self._refs_after = refs[-1] if len(refs) >= batch else (FIRST_ID, FIRST_ID)
+            if not refs:
+                return 0
+            last_payload, last_job = refs[-1]
+            return await transaction.execute(
+                "sweep_payload_refs", **after, last_payload=last_payload, last_job=last_job
+            )
+
+        return await self.transactions.run(work)
+
+    async def _prune_keys(self, before: datetime, repeats_before: datetime, batch: int) -> int:
+        """A few parts per call: keys that stay long are at the front, and to walk all of them would take too long."""
+
+        async def work(transaction: Transaction) -> int:
+            part = {"after": self._keys_after, "before": before}
+            until = await transaction.value("keys_in_turn", **part, batch=batch)
+            self._keys_after = until or _FIRST
+            return await transaction.execute("prune_keys", **part, until=until or before, repeats_before=repeats_before)
+
+        removed = 0
+        for _ in range(PARTS_OF_KEYS):
+            removed += await self.transactions.run(work)
+            if self._keys_after == _FIRST:
+                break
+        return removed

@@ -7,7 +7,7 @@ needs more than these rules has its own version in the `sql` folder of each dial
 import re
 
 _RULES = tuple(
-    (re.compile(pattern), replacement)
+    (re.compile(pattern, re.DOTALL), replacement)
     for pattern, replacement in (
         # An embedded store takes the time from its clock.
         (r"duetime\.(?:now|clock)\(\)", ":now"),
@@ -22,6 +22,8 @@ _RULES = tuple(
         (r"= any\(:(\w+)::\w+\[\]\)", r"in (select value from json_each(:\1))"),
         # In PostgreSQL this makes the planner use the index of the left side, whatever the statistics say.
         (r"= any\(array\[([\w.:]+)\]\)", r"= \1"),
+        (r"= any\(array\((\s*select .*?)\)\)", r"in (\1)"),
+        (r"\bctid\b", "rowid"),
         # Bytes sort as they are; in PostgreSQL this keeps the planner from reading an index of ids for its order.
         (r"uuid_send\(([\w.]+)\)", r"\1"),
         # The moment of a cursor that is out of view.

@@ -30,5 +30,5 @@ select (select count(*) from (
 
 -- prune_breakers: remove breakers that have been closed for long; a target without a row has a closed one
 delete from duetime.breakers where ctid = any(array(
-    select b.ctid from duetime.breakers b where b.state = BreakerState.CLOSED and b.since < $2::timestamptz
-    limit $1 for update skip locked));
+    select b.ctid from duetime.breakers b where b.state = BreakerState.CLOSED and b.since < :before::timestamptz
+    limit :batch for update skip locked));

@@ -8,5 +8,5 @@ select place, at, kind, tenant_id, ids from duetime.read_events(:after, :limit);
 -- age counts from when they could be read. The oldest come first: those in front may have been placed while the clock was
 -- ahead.
 delete from duetime.events e using duetime.notifying n
-where (e.xid, e.id) in (select xid, id from duetime.events where placed_at < $1::timestamptz order by placed_at limit $3)
-    and (n.number is null or e.place <= n.number or e.placed_at < $2::timestamptz);
+where (e.xid, e.id) in (select xid, id from duetime.events where placed_at < :before::timestamptz order by placed_at limit :batch)
+    and (n.number is null or e.place <= n.number or e.placed_at < :unread::timestamptz);

@@ -179,27 +179,8 @@ order by e.parent_id;
 -- prune_graphs: remove graphs that ended long ago, with their nodes
 with gone as (
     delete from duetime.graphs where id in (
-        select id from duetime.graphs where ended_at < $1::timestamptz order by ended_at limit $2
+        select id from duetime.graphs where ended_at < :before::timestamptz order by ended_at limit :batch
         for update skip locked)
     returning id
 )
 delete from duetime.nodes n using gone where n.graph_id = gone.id;
-
--- sweep_edges: forget what jobs depended on that are nowhere any more; how many were looked at, and the last of them
-with part as materialized (
-    select tenant_id, job_id from duetime.dependents where job_id > $1 and job_id < $2 order by job_id limit $3
-),
-over as materialized (
-    select p.job_id from part p
-    where (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id limit 1) is null
-        and not exists (select 1 from duetime.nodes n where n.job_id = p.job_id)
-        and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
-            and h.end_state is not null)
-),
-edges_of as (delete from duetime.edges e using over o where e.child_id = o.job_id),
-gone as (delete from duetime.dependents d using over o where d.job_id = o.job_id returning 1)
-select (select count(*) from part), (select job_id from part order by job_id desc limit 1),
-    (select count(*) from gone);
-
--- prune_followers: forget who ran after others and is gone
-delete from duetime.followers f where (select 1 from duetime.jobs j where j.id = f.job_id limit 1) is null;

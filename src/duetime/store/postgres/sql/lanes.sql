@@ -29,11 +29,5 @@ from duetime.lane_changes c left join duetime.lanes l on l.id = any(array[c.lane
 -- tidy_lanes: let lanes without runs fall asleep; returns how many
 select duetime.tidy_lanes($1::interval, $2::int);
 
--- prune_lanes: remove lanes that have been asleep for so long that nothing refers to them
-delete from duetime.lanes where id = any(array(
-    select l.id from duetime.lanes l where not l.awake and l.changed_at < $1::timestamptz
-        and not exists (select 1 from duetime.dead_letters d where d.lane_id = l.id)
-    order by l.changed_at limit $2 for update skip locked)) and not awake;
-
 -- wake_used_lanes: wake lanes that are asleep although they have runs; returns how many
 select duetime.wake_used_lanes();

@@ -103,14 +103,14 @@ with unused as materialized (
     select o.id from duetime.limits o
     where (o.kind in (LimitKind.KEY, LimitKind.RATE_KEY)
             or o.kind in (LimitKind.QUEUE, LimitKind.TARGET) and o.running is null and o.rate is null)
-        and o.used_at < $2::timestamptz
+        and o.used_at < :before::timestamptz
         and not exists (
             select 1 from duetime.holds h where h.limit_id = o.id and (
                 select 1 from duetime.runs r where r.id = any(array[h.run_id]) and r.fence <= h.fence limit 1) is not null)
-        and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > $2::timestamptz)
+        and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > :before::timestamptz)
         and (select 1 from duetime.runs r where r.parked_by = o.id limit 1) is null
         and (select 1 from duetime.runs r where r.put_off_by = o.id limit 1) is null
-    limit $1 for update skip locked
+    limit :batch for update skip locked
 ),
 starts as (delete from duetime.starts s using unused u where s.limit_id = u.id),
 holds as (delete from duetime.holds h using unused u where h.limit_id = u.id)

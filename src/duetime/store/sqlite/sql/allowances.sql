@@ -6,6 +6,3 @@ insert into token_buckets (tenant_id, key_id, level, filled_at, full_at)
 values (:tenant_id, :key_id, :level, :now, :full_at)
 on conflict (tenant_id, key_id) do update set level = excluded.level, filled_at = excluded.filled_at,
     full_at = excluded.full_at;
-
--- prune_buckets: remove full buckets: a bucket without a row is full
-delete from token_buckets where rowid in (select rowid from token_buckets where full_at < :before limit :batch);

@@ -138,20 +138,3 @@ order by e.parent_id;
 delete from nodes where graph_id in (
     select id from graphs where ended_at < :before order by ended_at limit :batch);
 delete from graphs where id in (select id from graphs where ended_at < :before order by ended_at limit :batch);
-
--- edges_in_turn: jobs that depend on others, from old to young
-select job_id from dependents where job_id > :after and job_id < :before order by job_id limit :batch;
-
--- sweep_edges: forget what those of these jobs depended on that are nowhere any more
-delete from dependents where job_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
-    and not exists (select 1 from runs r where r.tenant_id = dependents.tenant_id and r.job_id = dependents.job_id)
-    and not exists (select 1 from nodes n where n.job_id = dependents.job_id)
-    and not exists (select 1 from history h where h.tenant_id = dependents.tenant_id and h.job_id = dependents.job_id
-        and h.end_state is not null);
-delete from edges where child_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
-    and not exists (select 1 from dependents d where d.job_id = edges.child_id);
-
--- prune_followers: forget who ran after others and is gone
-delete from followers where (parent_id, job_id) in (
-    select f.parent_id, f.job_id from followers f
-    where not exists (select 1 from jobs j where j.id = f.job_id) limit :batch);

@@ -53,12 +53,6 @@ insert into lane_changes (lane_id, awake, at) values (:id, 0, :now);
 -- tidy_lanes: remove changes that all readers have read
 delete from lane_changes where at < :before and turn < (select max(turn) from lane_changes);
 
--- prune_lanes: remove lanes that have been asleep for so long that nothing refers to them
-delete from lanes where id in (
-    select l.id from lanes l where not l.awake and l.changed_at < :before
-        and not exists (select 1 from dead_letters d where d.lane_id = l.id)
-    order by l.changed_at limit :batch);
-
 -- wake_used_lanes: wake lanes that are asleep although they have runs
 with recursive used (lane_id) as (
     select min(lane_id) from runs where lane_id > 0 and worker_id is null
