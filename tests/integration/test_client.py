@@ -219,13 +219,13 @@ async def test_who_waits_for_a_blocking_client_hears_that_it_was_closed(
     served: Served, what: str, role: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, heard = asyncio.Event(), []
-    real = getattr(getattr(served.store, role), method)
+    real = getattr(getattr(served.service.store, role), method)
 
     async def seen(*args: Any) -> Any:
         asked.set()
         return await real(*args)
 
-    monkeypatch.setattr(getattr(served.store, role), method, seen)
+    monkeypatch.setattr(getattr(served.service.store, role), method, seen)
     client = Client(served.url, await served.key())
     job_id = (await served.post("/v1/jobs", {"task": "later", "run_in": "1d"})).json["job_id"]
 
