@@ -22,13 +22,8 @@ _decoder = msgspec.json.Decoder(StreamSettings)
 
 class StreamQueueRole(SharedRole):
     async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
-        async def work(transaction: Transaction) -> list[StreamQueue]:
-            now = await transaction.now()
-            since = now - CHANGED_RECENTLY
-            rows = await transaction.rows("list_stream_queues", tenant_id=tenant_id, since=since)
-            return [_stream_queue(row, (now - row["changed_at"]).total_seconds()) for row in rows]
-
-        return await self.transactions.run(work)
+        rows = await self.transactions.rows("list_stream_queues", tenant_id=tenant_id, recent=CHANGED_RECENTLY)
+        return [_stream_queue(row) for row in rows]
 
     async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
         of_queue = {"tenant_id": tenant_id, "queue": queue}
@@ -61,18 +56,14 @@ class StreamQueueRole(SharedRole):
 
     async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
         words = {"tenant_id": tenant_id, "queue": queue, "generation": generation}
-
-        async def work(transaction: Transaction) -> bool:
-            before = await transaction.now() - STILL_PUBLISHED
-            return bool(await transaction.execute("retire_stream", **words, before=before))
-
-        return await self.transactions.run(work)
+        return bool(await self.transactions.execute("retire_stream", **words, published=STILL_PUBLISHED))
 
 
 def _encoded(settings: StreamSettings) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(settings, address=""))
 
 
-def _stream_queue(row: Row, age: float) -> StreamQueue:
+def _stream_queue(row: Row) -> StreamQueue:
+    age = (row["at"] - row["changed_at"]).total_seconds()
     settings = msgspec.structs.replace(_decoder.decode(row["settings"]), address=row["address"])
     return StreamQueue(row["tenant_id"], row["queue"], row["generation"], settings, row["usable"], age, row["held"])

@@ -1,9 +1,9 @@
 -- list_stream_queues: generations that may hold messages, and queues that went back to the store a short time ago
 select s.tenant_id, s.queue, s.generation, s.address, s.settings, s.current as usable, s.changed_at,
-    coalesce(q.paused_at is not null, false) or t.state = TenantState.SUSPENDED as held
+    coalesce(q.paused_at is not null, false) or t.state = TenantState.SUSPENDED as held, duetime.clock() as at
 from duetime.stream_queues s join duetime.tenants t on t.id = s.tenant_id
 left join duetime.queues q on q.tenant_id = s.tenant_id and q.name = s.queue
-where (:tenant_id::int is null or s.tenant_id = :tenant_id) and (not s.retired or s.changed_at > :since::timestamptz)
+where (:tenant_id::int is null or s.tenant_id = :tenant_id) and (not s.retired or s.changed_at > duetime.now() - :recent::interval)
 order by s.tenant_id, s.queue, s.generation;
 
 -- streams_of_queue: all generations of a queue, the newest first, locked against other nodes
@@ -25,7 +25,7 @@ where tenant_id = :tenant_id and queue = :queue and current;
 -- retire_stream: a generation was found empty
 update duetime.stream_queues set retired = true
 where tenant_id = :tenant_id and queue = :queue and generation = :generation and not current and not retired
-    and changed_at < :before::timestamptz;
+    and changed_at < duetime.now() - :published::interval;
 
 -- prune_streams: remove retired generations once nothing asks for them
 delete from duetime.stream_queues where retired and changed_at < :since::timestamptz;
