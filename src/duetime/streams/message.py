@@ -63,6 +63,7 @@ _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
 _decoder = msgspec.msgpack.Decoder(_Carried | _Announced)
 
 
+_Lanes = dict[tuple[int, str], LaneKey]
 Unpacked = CarriedRun | Announcement | Unreadable | Refused
 
 
@@ -71,7 +72,8 @@ class MessageCodec:
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
-        self._lanes: dict[tuple[str, int, str], LaneKey] = {}
+        self._lanes: dict[str, _Lanes] = {}
+        """One object per lane, however many of its runs are in memory; by stream."""
 
     async def pack(self, stream: StreamName, messages: Sequence[CarriedRun | Announcement]) -> list[bytes]:
         """The bodies of these messages. Raises `NoEncryptionKey` when the key provider has no key to seal with."""
@@ -84,46 +86,45 @@ class MessageCodec:
 
     async def unpack(self, stream: StreamName, bodies: Sequence[bytes]) -> list[Unpacked]:
         """What each of these bodies says."""
+        if len(self._lanes) >= _LANES_REMEMBERED:
+            self._lanes.clear()
+        lanes = self._lanes.setdefault(stream.text, {})
+        if len(lanes) >= _LANES_REMEMBERED:
+            lanes.clear()
         if not self._sealer.has_key:
-            return [self._unpack(stream, body) for body in bodies]
+            return [_unpack(stream, lanes, body) for body in bodies]
         await self._sealer.learn(bodies)
         place = _place(stream)
-        return [self._open(stream, body, place) for body in bodies]
+        return [self._open(stream, lanes, body, place) for body in bodies]
 
-    def _open(self, stream: StreamName, sealed: bytes, place: str) -> Unpacked:
+    def _open(self, stream: StreamName, lanes: _Lanes, sealed: bytes, place: str) -> Unpacked:
         try:
             body = self._sealer.open(sealed, belongs_to=place)
         except KeyUnknown as error:
             return Unreadable(str(error))
         except SealBroken:
             return Refused("the message is not encrypted, was modified, or was moved from another stream")
-        return self._unpack(stream, body)
+        return _unpack(stream, lanes, body)
 
-    def _unpack(self, stream: StreamName, body: bytes) -> Unpacked:
-        if body[:2] != _HEAD:
-            return _without_head(body)
-        try:
-            message = _decoder.decode(memoryview(body)[2:])
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            return Refused(f"the message cannot be decoded: {error}")
-        if isinstance(message, _Announced):
-            return Announcement(message.run_id, message.lane_id)
-        if message.tenant_id != stream.tenant_id and stream.tenant_id is not None:
-            return Refused("the message names another tenant than its stream")
-        lane = self._lane(stream, message.tenant_id, message.task)
-        return CarriedRun(
-            message.run_id, message.job_id, lane, message.due, message.args, message.options, message.timeout_ms
-        )
 
-    def _lane(self, stream: StreamName, tenant_id: int, task: str) -> LaneKey:
-        """One object per lane, however many of its runs are in memory."""
-        key = stream.text, tenant_id, task
-        lane = self._lanes.get(key)
-        if lane is None:
-            if len(self._lanes) >= _LANES_REMEMBERED:
-                self._lanes.clear()
-            lane = self._lanes[key] = LaneKey(tenant_id, stream.queue, stream.tier, task)
-        return lane
+def _unpack(stream: StreamName, lanes: _Lanes, body: bytes) -> Unpacked:
+    if body[:2] != _HEAD:
+        return _without_head(body)
+    try:
+        message = _decoder.decode(body[2:])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return Refused(f"the message cannot be decoded: {error}")
+    if isinstance(message, _Announced):
+        return Announcement(message.run_id, message.lane_id)
+    tenant_id, task = message.tenant_id, message.task
+    if tenant_id != stream.tenant_id and stream.tenant_id is not None:
+        return Refused("the message names another tenant than its stream")
+    lane = lanes.get((tenant_id, task))
+    if lane is None:
+        lane = lanes[tenant_id, task] = LaneKey(tenant_id, stream.queue, stream.tier, task)
+    return CarriedRun(
+        message.run_id, message.job_id, lane, message.due, message.args, message.options, message.timeout_ms
+    )
 
 
 def _without_head(body: bytes) -> Unreadable | Refused:
