@@ -12,8 +12,10 @@ import pytest
 
 from duetime import App, Context
 from duetime.engine.intake import prepare
+from duetime.engine.stream_lander import StreamLander
 from duetime.errors import NotFound, StoreUnavailable
 from duetime.ids import new_id
+from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed
 from duetime.model.job import DEFAULT_TENANT, Options
@@ -23,11 +25,14 @@ from duetime.model.run import RunState
 from duetime.model.schedule import Once
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
+from duetime.streams.brokers import Brokers
+from duetime.telemetry.meters import Meters
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
+from tests.support.served import Served
 from tests.support.streaming import QUEUE, Streamed, streamed
 from tests.support.waiting import eventually
-from tests.support.working import working
+from tests.support.working import remote_worker, working
 
 SHORT = {"lease": timedelta(seconds=1.5), "heartbeat": timedelta(seconds=0.3)}
 """A lease that a test can wait for."""
@@ -399,6 +404,30 @@ async def test_runs_go_on_while_the_store_is_away(app: App, mail: Streamed) -> N
         await all_are(mail.store, [run], RunState.SUCCEEDED)
         await eventually(mail.is_empty)
     assert ran == [0]
+
+
+async def test_remote_workers_get_carried_runs_through_the_store(app: App, mail: Streamed, served: Served) -> None:
+    ran: Counter[int] = Counter()
+
+    @app.task(name="count")
+    async def count(number: int) -> None:
+        ran[number] += 1
+
+    brokers, meters, gateway = Brokers(), Meters(), served.service.gateway
+    lander = StreamLander(mail.store, brokers, meters, gateway.rooms, lease=timedelta(seconds=5))
+    gateway.when_one_waits(lander.loop.wake)
+    landing = asyncio.create_task(lander.loop.run())
+    runs = await mail.carry("count", *({"number": number} for number in range(20)))
+    await mail.broker.publish(mail.stream().text, [b"garbage"])
+    async with remote_worker(app, served.url, await served.key(Role.WORKER)):
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    lander.loop.stop()
+    await landing
+    await lander.close()
+    await brokers.close()
+    assert ran == Counter(range(20))
+    assert meters.landed == Counter(remote=20)
 
 
 async def test_tiers_share_the_slots(app: App, mail: Streamed) -> None:

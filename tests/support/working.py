@@ -12,7 +12,7 @@ from duetime import App, JobReceipt, Run, Settings
 from duetime.api.http_server import HttpServer
 from duetime.client.transport import Transport
 from duetime.engine.stream_keeper import StreamKeeper
-from duetime.node.assembly import Node, engine_loops, make_worker, stream_loops
+from duetime.node.assembly import Node, engine_loops, make_worker, relaying
 from duetime.process.loop import Loop
 from duetime.store.protocol.store import Store
 from duetime.streams.brokers import Brokers
@@ -54,7 +54,8 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
     keeper = StreamKeeper(store, brokers, meters, lease=changed.lease)
     parts: list[Loop | Worker] = [
         *engine_loops(store, changed, oldest_message=keeper.oldest_message),
-        *stream_loops(store, changed, brokers, keeper),
+        Loop("stream keeper", keeper.tick),
+        relaying(store, changed, brokers),
         make_worker(app, StreamSource(store, meters), changed),
     ]
     running = [asyncio.create_task(part.run()) for part in parts]

@@ -6,7 +6,7 @@ needs one claim. The planner splits a claim between lanes, as it does for a work
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -45,6 +45,8 @@ class Dealer:
         self._lanes = KnownLanes(store.claims, rules_every=_RULES_EVERY)
         self._stop_asked = False
         self._closed = False
+        self.on_wait: Callable[[], None] = lambda: None
+        """Called when a worker begins to wait."""
         self.loop = Loop("dealer", self.tick)
 
     def hint(self, hint: Hint) -> None:
@@ -65,6 +67,7 @@ class Dealer:
         # A worker that reconnects with the same claim may still be in the queue.
         waiting = wait_queue.waiting.setdefault(key, waiting)
         self.loop.wake()
+        self.on_wait()
         either: set[asyncio.Future[Any]] = {waiting.answer, gone}
         # An earlier claim of this worker may hold runs that it does not know of. Leave time to ask the store.
         within = max(within, _ASKED_WITHIN) if waiting.unanswered else within
@@ -77,6 +80,15 @@ class Dealer:
                 return ClaimAnswer([])  # the claim has a number, so the worker finds its runs again
             self._end_wait(wait_queue, waiting)
         return waiting.answer.result()
+
+    def rooms(self) -> dict[tuple[int, frozenset[str]], int]:
+        """The free slots of waiting workers, by their tenant and their queues."""
+        found: dict[tuple[int, frozenset[str]], int] = {}
+        for wants, wait_queue in self._wait_queues.items():
+            if room := sum(waiting.room for waiting in wait_queue.waiting.values()):
+                key = wants.tenant_id, wants.queues
+                found[key] = found.get(key, 0) + room
+        return found
 
     def close(self) -> None:
         """Answer all waiting workers now, and refuse new ones."""

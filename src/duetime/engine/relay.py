@@ -2,9 +2,9 @@
 
 It keeps no state that matters. It looks at the lanes, and announces the runs that are ready by the database's clock and
 that it has not announced for a lease. An announcement has no authority: a worker claims the run. Two relays on one lane
-do no harm, but each announcement costs a claim a probe. So lanes are divided among the processes that have workers, by
-rendezvous hashing over the names of live workers; while a process is dead and not reaped, workers find the runs of its
-lanes after a second.
+do no harm, but each announcement costs a claim a probe. So every process with workers has a relay, and the lanes are
+divided among them by rendezvous hashing over the names of live workers. While a process is dead and not reaped, workers
+find the runs of its lanes after a second.
 
 Unclaimed runs stay at the head of their lane: a relay is at most one look ahead of the workers.
 """

@@ -6,7 +6,7 @@ exist (`session`). The gateway keeps no state that matters: any server on the sa
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from hmac import compare_digest
 from uuid import UUID
@@ -61,6 +61,14 @@ class WorkerGateway:
 
     def hint(self, hint: Hint) -> None:
         self._dealer.hint(hint)
+
+    def rooms(self) -> dict[tuple[int, frozenset[str]], int]:
+        """The free slots of waiting workers, by their tenant and their queues (none: all)."""
+        return self._dealer.rooms()
+
+    def when_one_waits(self, call: Callable[[], None]) -> None:
+        """Call this whenever a worker begins to wait."""
+        self._dealer.on_wait = call
 
     def close(self) -> None:
         """Answer all waiting workers now."""

@@ -32,6 +32,7 @@ from duetime.engine.relay import Relay
 from duetime.engine.scanner import Scanner
 from duetime.engine.settler import settling
 from duetime.engine.stream_keeper import StreamKeeper
+from duetime.engine.stream_lander import StreamLander
 from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied, SettingsError, reason_of
@@ -227,16 +228,23 @@ class Node:
         if self._with_loops:
             keeper = StreamKeeper(store, brokers, self.meters, lease=self._settings.lease)
             self._loops = engine_loops(store, self._settings, watcher, keeper.oldest_message)
-            self._loops += stream_loops(store, self._settings, brokers, keeper)
+            self._loops.append(Loop("stream keeper", keeper.tick, jitter=0.2))
         else:
             self._loops = []
         self._loops += self._observer_loops(store, observer, watcher)
+        if self._app is not None or self._with_targets:
+            self._loops.append(relaying(store, self._settings, brokers))
         service: Service | None = None
+        lander: StreamLander | None = None
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
             self._server = HttpServer(service, self._settings)
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.gateway.loops]
             store.listen(service.gateway.hint)
+            rooms = service.gateway.rooms
+            lander = StreamLander(store, brokers, self.meters, rooms, lease=self._settings.lease)
+            service.gateway.when_one_waits(lander.loop.wake)
+            self._loops.append(lander.loop)
         registry = registry_of(self.meters) if service is None else service.metrics.registry
         where = self._settings.host, self._settings.metrics_port, self._settings.metrics_token
         shown = metrics_shown(registry, self.meters.pulse, *where)
@@ -256,6 +264,8 @@ class Node:
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        if lander is not None:
+            await lander.close()
         await brokers.close()
         if runner is not None:
             await runner.close()
@@ -324,11 +334,11 @@ def engine_loops(
     ]
 
 
-def stream_loops(store: Store, settings: Settings, brokers: Brokers, keeper: StreamKeeper) -> list[Loop]:
-    """The loops of one node for its stream queues."""
+def relaying(store: Store, settings: Settings, brokers: Brokers) -> Loop:
+    """The loop of a process with workers that announces stored runs in streams."""
     relay = Relay(store, brokers, lease=settings.lease)
     store.listen(relay.hint)
-    return [relay.loop, Loop("streams keeper", keeper.tick, jitter=0.2)]
+    return relay.loop
 
 
 def _notification_loops(store: Store) -> list[Loop]:

@@ -20,8 +20,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.errors import DuetimeError, StoreRejected, StoreUnavailable, StreamUnavailable, reason_of
-from duetime.ids import show
+from duetime.errors import StreamUnavailable
 from duetime.model.attempt import Claimed
 from duetime.model.carried import CarriedRun, Landed
 from duetime.model.claim_plan import Agenda
@@ -33,6 +32,7 @@ from duetime.process.loop import Loop
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
 from duetime.store.wrappers.content import Opened, opened_args
+from duetime.streams.landing import Lander, ToLand
 from duetime.streams.message import MessageCodec, Refused, Unreadable
 from duetime.streams.names import StreamName
 from duetime.streams.protocol import Broker, Consumer, Delivery
@@ -54,7 +54,6 @@ _PLACE_SEEN_FOR = 10.0
 """Seconds for which a feed expects more runs of a place."""
 _PAST_FULL = 1.0, 50
 """After so many seconds in which one place was full, so many messages are fetched for the others."""
-_REFUSED_KEPT = 1000
 _LEFT_FOR_OTHERS = 60.0
 """Seconds for which a stream is not consumed after a message that only other processes can read."""
 
@@ -72,13 +71,6 @@ class FeedContext(NamedTuple):
     """The store's clock, in microseconds."""
 
 
-class _ToLand(NamedTuple):
-    run: CarriedRun
-    delivery: Delivery
-    how: Landed
-    reason: str
-
-
 class Feed:
     def __init__(
         self,
@@ -91,6 +83,7 @@ class Feed:
         self._context = context
         self._broker = broker
         self._consumer = consumer
+        self._lander = Lander(context.store, broker, streams, context.meters)
         self.streams = streams
         self.session = session
         self.paused: Set[str] = frozenset()
@@ -109,7 +102,7 @@ class Feed:
         self._full_since: float | None = None
         self._gathered = False
         """Whether it has waited for more free slots."""
-        self._to_land: list[_ToLand] = []
+        self._to_land: list[ToLand] = []
         self._announced: list[tuple[Announcement, Delivery]] = []
         self._done: list[Delivery] = []
         self._home = asyncio.get_running_loop()
@@ -260,7 +253,7 @@ class Feed:
                 elif isinstance(message, Unreadable):
                     self._leave(stream, message.reason)
                 elif isinstance(message, Refused):
-                    await self._refuse(name, delivery, message)
+                    self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
                 self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
@@ -277,7 +270,7 @@ class Feed:
                 continue
             if delivery.redelivered:
                 self._context.meters.redelivered += 1
-                self._to_land.append(_ToLand(run, delivery, Landed.SUSPECT, "redelivered"))
+                self._to_land.append(ToLand(run, delivery, Landed.SUSPECT, "redelivered"))
                 continue
             if run.lane is not lane:
                 lane = run.lane
@@ -288,7 +281,7 @@ class Feed:
             if why is None and holds(run_id):
                 why = "duplicate"
             if why is not None:
-                self._to_land.append(_ToLand(run, delivery, Landed.WAITING, why))
+                self._to_land.append(ToLand(run, delivery, Landed.WAITING, why))
                 continue
             args, problem, key_unknown = run.args, None, False
             if opened:
@@ -336,49 +329,16 @@ class Feed:
             log.error("%s is not consumed here: %s", stream, reason)
         self._left[stream] = monotonic() + _LEFT_FOR_OTHERS
 
-    async def _refuse(self, name: StreamName, delivery: Delivery, why: Refused) -> None:
-        self._context.meters.stream_refused += 1
-        log.error("a message in %s was refused: %s", name.text, why.reason)
-        depths = await self._broker.depths([name.refused])
-        if name.refused not in depths:
-            await self._broker.check([name.refused])
-        if name.refused not in depths or depths[name.refused].messages < _REFUSED_KEPT:
-            await self._broker.publish(name.refused, [delivery.body])
-        self._acknowledge([delivery])
-
     async def _settle(self) -> None:
         """Land and claim what was fetched and does not start by itself."""
-        while self._to_land:
-            how = self._to_land[0].how
-            group = [each for each in self._to_land if each.how is how][:_MOST]
-            await self._land(group, how)
-            chosen = set(map(id, group))
-            self._to_land = [each for each in self._to_land if id(each) not in chosen]
+        if self._to_land:
+            self._acknowledge(await self._lander.land(self._to_land))
+            self._to_land = []
         if self._announced:
             announced = self._announced
             await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
             self._announced = []
             self._acknowledge([delivery for _, delivery in announced])
-
-    async def _land(self, group: Sequence[_ToLand], how: Landed) -> None:
-        try:
-            await self._context.store.streams.land([each.run for each in group], how)
-        except StoreUnavailable:
-            raise
-        except DuetimeError as error:
-            if len(group) > 1:
-                middle = len(group) // 2
-                await self._land(group[:middle], how)
-                await self._land(group[middle:], how)
-                return
-            run_id, delivery = group[0].run.run_id, group[0].delivery
-            log.error("%s cannot be stored: %s", show("run", run_id), reason_of(error))
-            if isinstance(error, StoreRejected):
-                await self._refuse(self.streams[delivery.stream], delivery, Refused(f"it cannot be stored: {error}"))
-            return  # otherwise it comes back after a lease
-        for reason, count in Counter(each.reason for each in group).items():
-            self._context.carried.count_landed(reason, count)
-        self._acknowledge([each.delivery for each in group])
 
     # Acknowledgements.
 
