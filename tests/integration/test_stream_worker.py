@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest
 
 from duetime import App, Context
@@ -133,6 +135,29 @@ async def test_a_message_that_is_published_twice_completes_once(app: App, mail: 
     assert all(ran[number] >= 1 for number in range(30))
 
 
+async def test_a_second_message_of_a_run_in_progress_waits_for_it(app: App, mail: Streamed) -> None:
+    ran: list[int] = []
+    may_end = asyncio.Event()
+
+    @app.task(name="wait")
+    async def wait(ctx: Context) -> None:
+        ran.append(ctx.attempt)
+        await may_end.wait()
+
+    (run,) = await mail.carry("wait", {})
+    await mail.publish([run])
+    (last,) = await mail.carry("wait", {})
+    async with working(app):
+        await eventually(lambda: len(ran) >= 2)
+        await asyncio.sleep(0.1)
+        assert await mail.depth() == 3
+        may_end.set()
+        await all_are(mail.store, [run, last], RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert ran == [1, 1]
+    assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
+
+
 async def test_a_redelivered_message_lands_and_is_not_executed(app: App, mail: Streamed) -> None:
     fences: list[int] = []
 
@@ -215,17 +240,27 @@ async def test_a_long_run_lands_and_goes_on(app: App, mail: Streamed) -> None:
 async def test_a_run_lands_while_it_blocks_the_event_loop(postgres_app: App, redis: RedisServer) -> None:
     started: list[int] = []
 
+    async def has_a_row() -> bool:
+        connection = await asyncpg.connect(postgres_app.settings.database_url)
+        try:
+            return bool(await connection.fetchval("select count(*) from duetime.runs"))
+        finally:
+            await connection.close()
+
     @postgres_app.task(name="block")
-    async def block(ctx: Context) -> None:
+    async def block(ctx: Context) -> bool:
         started.append(ctx.lost)
-        time.sleep(3)
+        time.sleep(2)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, has_a_row()).result()
 
     async with streamed(await postgres_app.store(), redis.address) as mail:
         (run,) = await mail.carry("block", {})
         async with working(postgres_app, **SHORT):
             await all_are(mail.store, [run], RunState.SUCCEEDED)
             await eventually(mail.is_empty)
-        assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
+        found = await mail.store.reads.run(DEFAULT_TENANT, run.run_id)
+        assert (found.result, found.lost) == (b"true", 0)
     assert started == [0]
 
 
@@ -382,7 +417,7 @@ async def test_runs_go_on_while_the_store_is_away(app: App, mail: Streamed) -> N
     @app.task(name="work")
     async def work(ctx: Context) -> None:
         ran.append(ctx.lost)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(4)
 
     streams = mail.store.streams
     land, end = streams.land, streams.end_carried
@@ -395,7 +430,7 @@ async def test_runs_go_on_while_the_store_is_away(app: App, mail: Streamed) -> N
 
     streams.land = streams.end_carried = maybe  # type: ignore[method-assign]
     (run,) = await mail.carry("work", {})
-    async with working(app, **SHORT):
+    async with working(app, slots=1, **SHORT):
         await eventually(lambda: ran)
         thief = await mail.broker.consumer([mail.stream().text], "thief", 1.5)
         for _ in range(6):
