@@ -14,6 +14,7 @@ import msgspec
 from duetime.api.data_folder import make_root_key
 from duetime.api.http_server import HttpServer
 from duetime.api.service import Service
+from duetime.archive.archived_store import with_archive
 from duetime.ids import new_id
 from duetime.model.access import NewKey, Role
 from duetime.model.job import DEFAULT_TENANT
@@ -106,7 +107,7 @@ async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
     store = store_for(given)
     await open_ready(store)
     try:
-        async with _running(store, given, []) as found:
+        async with _running(with_archive(store, given), given, []) as found:
             yield found
     finally:
         await store.close()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from typing import Any
 
+from duetime.api.archive_runs import ArchiveRuns
 from duetime.api.audit_trail import AuditTrail
 from duetime.api.authentication import Gate
 from duetime.api.browser_sessions import Sessions
@@ -16,6 +17,7 @@ from duetime.api.peer import Front
 from duetime.api.secret_access import KnownSecrets
 from duetime.api.task_registry import Tasks
 from duetime.api.usage_limits import Limits
+from duetime.archive.archive import archive_of
 from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
@@ -61,6 +63,8 @@ class Service:
         self.intake = SubmitBatcher(self.store, self.streaming.carrying)
         self.sealer = sealer_of(store, settings)
         self.vault = Vault(store, self.sealer)
+        self.archive = archive_of(store, settings)
+        self.archive_runs = None if self.archive is None else ArchiveRuns(store, self.archive)
         self.targets = TargetRules(settings)
         self.secrets = KnownSecrets(store, self.targets.guard)
         self.links = CompletionLinks(store.tenants)
@@ -74,6 +78,8 @@ class Service:
 
     async def close(self) -> None:
         """Write what is pending, and close everything but the store."""
+        if self.archive_runs is not None:
+            await self.archive_runs.close()
         await self.events.close()
         await self.streaming.close()
         self.computing.close()

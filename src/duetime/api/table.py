@@ -2,6 +2,7 @@
 
 from duetime.api.endpoint import Endpoint
 from duetime.api.routes import (
+    archive,
     batches,
     breakers,
     calendars,
@@ -43,6 +44,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *payloads.routes,
     *secrets.routes,
     *encryption.routes,
+    *archive.routes,
     *completions.routes,
     *events.routes,
     *figures.routes,

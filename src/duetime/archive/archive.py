@@ -8,9 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import msgspec
 
+from duetime.archive.archived_store import ArchivedRuns
 from duetime.archive.columns import to_restore
 from duetime.archive.day_writer import LEASE, DayWriter, put_manifest
 from duetime.archive.names import date_of, file_path, tenant_folder
@@ -21,10 +23,13 @@ from duetime.archive.storage import Storage, storage_of
 from duetime.clock import monotonic
 from duetime.errors import LeaseLost, NotFound, reason_of
 from duetime.ids import new_id
+from duetime.model.lists import Page, RunFilter, RunItem
 from duetime.model.microseconds import EPOCH
 from duetime.settings import Settings
 from duetime.store.protocol.archives import ArchiveDay
 from duetime.store.protocol.store import Store
+from duetime.store.rules.list_pages import make_page
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 
 log = logging.getLogger("duetime.archive")
 
@@ -60,6 +65,7 @@ class Archive:
         self._after = archive_after
         self._part_rows = part_rows
         self._reader = PartReader(storage)
+        self._runs = ArchivedRuns(store, storage)
 
     async def days_to_write(self, now: datetime) -> list[int]:
         """The days that are due to be archived, oldest first."""
@@ -123,6 +129,13 @@ class Archive:
         await self._archives.reopen_day(day.day, bad, text)
         return text
 
+    async def runs_of_day(self, tenant_id: int, day: int, before: UUID | None, limit: int) -> Page[RunItem]:
+        """Runs that ended on an archived day, newest first, as the files have them. Raises `NotFound`."""
+        if not await self._archives.parts_of_day(day, tenant_id):
+            raise _not_archived(day)
+        found = await self._runs.page(tenant_id, RunFilter(), FIRST_ID, before or LAST_ID, limit, day=day)
+        return msgspec.structs.replace(make_page([found], limit), archived=True)
+
     async def expire(self, now: datetime) -> int:
         """Delete files past their retention; returns how many."""
         parts = await self._archives.expired_parts((now - EPOCH) // _DAY, _EXPIRED_AT_ONCE)
@@ -156,7 +169,7 @@ class Archive:
         call continues."""
         parts = await self._archives.parts_of_day(day, tenant_id)
         if not parts or not await self._archives.begin_restore(day, until):
-            raise NotFound(f"{date_of(day)} is not archived", remedy="`duetime archive list` shows what is")
+            raise _not_archived(day)
         rows, (number, start) = 0, after
         while number < len(parts):
             part = parts[number]
@@ -186,6 +199,10 @@ def archive_of(store: Store, settings: Settings) -> Archive | None:
     if storage is None:
         return None
     return Archive(store, storage, retention=settings.archive_retention, archive_after=settings.archive_after)
+
+
+def _not_archived(day: int) -> NotFound:
+    return NotFound(f"{date_of(day)} is not archived", remedy="`duetime archive list` shows what is")
 
 
 def end_of(day: int) -> datetime:

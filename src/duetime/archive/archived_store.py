@@ -12,10 +12,11 @@ from uuid import UUID
 import msgspec
 
 from duetime.archive.part_reader import PartReader
-from duetime.archive.storage import Storage
+from duetime.archive.storage import Storage, storage_of
 from duetime.errors import NotFound
 from duetime.model.attempt import Run
 from duetime.model.lists import Page, RunFilter, RunItem
+from duetime.settings import Settings
 from duetime.store.protocol.service import Lists
 from duetime.store.protocol.store import Reads, Store
 from duetime.store.rules.list_pages import Source, make_page
@@ -39,6 +40,12 @@ def archived(store: S, storage: Storage) -> S:
     return made
 
 
+def with_archive(store: S, settings: Settings) -> S:
+    """The same, if the settings name an archive."""
+    storage = storage_of(settings)
+    return store if storage is None else archived(store, storage)
+
+
 class ArchivedRuns:
     """Runs in files, by the index of the store."""
 
@@ -55,14 +62,14 @@ class ArchivedRuns:
         lowest: UUID,
         before: UUID,
         limit: int,
-        days: tuple[int, int] | None = None,
+        day: int | None = None,
     ) -> Source:
-        """Ended runs in files from `lowest` up to `before`."""
+        """Ended runs in files from `lowest` up to `before`. With `day`: of this day, also while the database has it."""
         if filter.state is not None and not filter.state.is_end:
             return Source(())
         most, unread = MOST_FILES, None
         while True:
-            parts = await self._archives.parts_between(tenant_id, lowest, before, most + 1, days=days)
+            parts = await self._archives.parts_between(tenant_id, lowest, before, most + 1, day=day)
             if not parts:
                 return Source(())
             if len(parts) <= most:

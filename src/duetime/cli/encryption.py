@@ -55,6 +55,10 @@ def re_encrypt(
             f"{count:,} values need the key {name!r}, which the server does not have: add it and run this again",
         )
     for name in seen.known:
+        if name in seen.archived:
+            text = f"the key {name!r} is needed by {seen.archived[name]:,} files of the archive until they are deleted"
+            _show(command, seen, text)
+            continue
         can = "can be retired: nothing is encrypted with it" if name in seen.retirable else "is still in use"
         _show(command, seen, f"the key {name!r} {can}")
     if seen.left:

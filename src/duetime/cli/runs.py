@@ -1,5 +1,6 @@
 """`runs` and `dead`: inspect runs, and repair failures."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -41,19 +42,26 @@ def list_runs(
     status: Annotated[str | None, typer.Option("--status", help="Such as RUNNING, FAILED.")] = None,
     task: Task = None,
     queue: Queue = None,
+    since: Annotated[str | None, typer.Option("--since", help="Due at or after this time.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Due before this time.")] = None,
     limit: Limit = 50,
 ) -> None:
-    """List runs, newest first."""
-    page_size = min(limit, 200)
+    """List runs, newest first. Continues into the archive of history, if there is one."""
+    bounds: dict[str, Any] = {"start_time": since, "end_time": until, "page_size": min(limit, 200)}
     found = (
-        command.client.runs(status=status, task=task, queue=queue, page_size=page_size)
+        command.client.runs(status=status, task=task, queue=queue, **bounds)
         if job is None
-        else command.client.runs_of_job(job, status=status, page_size=page_size)
+        else command.client.runs_of_job(job, status=status, **bounds)
     )
+    show_runs(command, limited(found, limit))
+
+
+def show_runs(command: ServerCommand, found: Iterable[Any]) -> None:
     command.table(
-        limited(found, limit),
-        "run_id task status attempt due=due_at lag error",
+        found,
+        "run_id task status attempt due=due_at lag archived error",
         lag=lambda run: None if run.lag is None else f"{run.lag:.3f} s",
+        archived=lambda run: "yes" if run.archived else None,
         error=lambda run: first_line(run.error),
     )
     if not command.json:

@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from duetime.client import (
     admin_requests,
+    archive_requests,
     figure_requests,
     graph_requests,
     job_calls,
@@ -117,6 +118,15 @@ class Endpoints:
     get_graph = Sent(graph_requests.get_graph)
     cancel_graph = Sent(graph_requests.cancel_graph)
     rerun_graph = Sent(graph_requests.rerun_graph)
+    list_archive = Sent(archive_requests.list_archive)
+    archived_days = Paged(archive_requests.list_archive)
+    list_archived_runs = Sent(archive_requests.list_archived_runs)
+    archived_runs = Paged(archive_requests.list_archived_runs)
+    restore_archive = Sent(archive_requests.restore_archive)
+    erase_archive = Sent(archive_requests.erase_archive)
+    get_archive = Sent(archive_requests.get_archive)
+    run_archive = Sent(archive_requests.run_archive)
+    stop_archive = Sent(archive_requests.stop_archive)
     list_dead_letters = Sent(run_requests.list_dead_letters)
     dead_letters = Paged(run_requests.list_dead_letters)
     group_dead_letters = Sent(run_requests.group_dead_letters)

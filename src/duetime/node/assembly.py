@@ -12,8 +12,7 @@ import msgspec
 from duetime.api.http_server import HttpServer
 from duetime.api.service import Service
 from duetime.archive.archive import archive_of
-from duetime.archive.archived_store import archived
-from duetime.archive.storage import storage_of
+from duetime.archive.archived_store import with_archive
 from duetime.client.transport import Transport
 from duetime.crypto.tls import ClientTls
 from duetime.engine.alarm import Alarm
@@ -170,10 +169,7 @@ class Node:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
         own = store_for(self._settings, serves=self._serve, lock_timeout=_FILE_TIMEOUT)
         observer = StoreObserver(self.meters, self._tracer)
-        store = observed(own, observer)
-        storage = storage_of(self._settings)
-        if storage is not None:
-            store = archived(store, storage)
+        store = with_archive(observed(own, observer), self._settings)
         try:
             with stopped_by_signals(self.stop):
                 # If it was stopped meanwhile, nothing has started that would need a stop.

@@ -31,5 +31,7 @@ class EncryptionView(Struct, frozen=True):
     done: bool
     retirable: tuple[str, ...]
     """Once done: keys of this server that are no longer in use."""
+    archived: dict[str, int]
+    """Files of the archive that need a key other than the current one, by its name. They are never re-encrypted."""
     wrapping_keys: tuple[str, ...]
     """The keys of the key provider that wrap data keys."""

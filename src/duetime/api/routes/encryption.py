@@ -44,6 +44,7 @@ async def _view(call: Call, progress: Progress | None) -> EncryptionView:
     others = sealer.names - {key}
     over = progress is not None and progress.done and progress.key == key
     progress = progress or Progress(key or "")
+    archived = await call.service.store.archives.keys_in_archive()
     wrapping = {each.wrapped_by for each in await call.service.store.secrets.data_keys()}
     return EncryptionView(
         key=key,
@@ -54,6 +55,7 @@ async def _view(call: Call, progress: Progress | None) -> EncryptionView:
         resealed=progress.resealed,
         left=progress.left,
         done=progress.done,
-        retirable=tuple(sorted(others - progress.in_use)) if over else (),
+        retirable=tuple(sorted(others - progress.in_use - archived.keys())) if over else (),
+        archived={name: files for name, files in archived.items() if name != key},
         wrapping_keys=tuple(sorted(wrapping)),
     )

@@ -528,7 +528,7 @@ create table duetime.archive_parts (
     removed boolean not null default false, -- whether rows of it were removed from history
     primary key (tenant_id, day, name)
 );
-create index archive_parts_by_run on duetime.archive_parts (tenant_id, last_run) where removed;
+create index archive_parts_by_run on duetime.archive_parts (tenant_id, last_run);
 create index archive_parts_by_day on duetime.archive_parts (day);
 create index archive_parts_by_end on duetime.archive_parts (expires);
 create table duetime.archive_days (

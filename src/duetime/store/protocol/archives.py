@@ -197,11 +197,10 @@ class Archives(Protocol):
     async def parts_of_day(self, day: int, tenant_id: int | None = None) -> list[ArchivePart]: ...
 
     async def parts_between(
-        self, tenant_id: int, lowest: UUID, before: UUID, limit: int, *, days: tuple[int, int] | None = None
+        self, tenant_id: int, lowest: UUID, before: UUID, limit: int, *, day: int | None = None
     ) -> list[ArchivePart]:
         """The files of a tenant that may hold runs from `lowest` up to, but not including, `before`, and whose rows
-        are not all in the database; those with the newest runs first. `days`: only of days from the first to the
-        second."""
+        are not all in the database; those with the newest runs first. With `day`: all files of that day."""
 
     async def tenant_days(self, tenant_id: int | None, before: int, limit: int) -> list[TenantDay]:
         """What tenants have in files of the days before a day, newest first."""

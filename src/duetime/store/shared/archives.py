@@ -35,7 +35,6 @@ RESTORED = (
     "error",
 )
 _FORGOTTEN_AFTER = timedelta(days=1)
-_ALL_DAYS = (-(2**31), 2**31 - 1)
 
 
 class DayCount(NamedTuple):
@@ -125,13 +124,12 @@ class SharedArchives(SharedRole):
         ]
 
     async def parts_between(
-        self, tenant_id: int, lowest: UUID, before: UUID, limit: int, *, days: tuple[int, int] | None = None
+        self, tenant_id: int, lowest: UUID, before: UUID, limit: int, *, day: int | None = None
     ) -> list[ArchivePart]:
-        first_day, last_day = days or _ALL_DAYS
-        wanted = {"tenant_id": tenant_id, "lowest": lowest, "before": before, "limit": limit}
-        reading = self.transactions.reading(tenant_id)
-        rows = await reading.rows("archive_parts_between", **wanted, first_day=first_day, last_day=last_day)
-        return [_part(row) for row in rows]
+        wanted = {"tenant_id": tenant_id, "lowest": lowest, "before": before, "limit": limit, "day": day}
+        return [
+            _part(row) for row in await self.transactions.reading(tenant_id).rows("archive_parts_between", **wanted)
+        ]
 
     async def tenant_days(self, tenant_id: int | None, before: int, limit: int) -> list[TenantDay]:
         wanted = {"tenant_id": tenant_id, "before": before, "limit": limit}

@@ -461,7 +461,7 @@ create table archive_parts (
     removed integer not null default 0, -- whether rows of it were removed from history
     primary key (tenant_id, day, name)
 ) strict;
-create index archive_parts_by_run on archive_parts (tenant_id, last_run) where removed;
+create index archive_parts_by_run on archive_parts (tenant_id, last_run);
 create index archive_parts_by_day on archive_parts (day);
 create index archive_parts_by_end on archive_parts (expires);
 create table archive_days (

@@ -53,8 +53,8 @@ order by tenant_id, first_run, name;
 -- archive_parts_between: files that may hold runs between two ids, those with the newest runs first
 select tenant_id, day, name, rows, read, bytes, checksum, first_run, last_run, pass_no, expires, keys
 from duetime.archive_parts
-where tenant_id = :tenant_id and removed and last_run >= :lowest and first_run < :before
-    and day >= :first_day and day <= :last_day
+where tenant_id = :tenant_id and last_run >= :lowest and first_run < :before
+    and (case when :day::integer is null then removed else day = :day end)
 order by last_run desc, name limit :limit;
 
 -- archived_tenant_days: what each tenant and day has in files
