@@ -54,6 +54,8 @@ def list_runs(
         else command.client.runs_of_job(job, status=status, **bounds)
     )
     show_runs(command, limited(found, limit))
+    if not command.json:
+        command.say_in_streams(command.client.list_runs(queue=queue, page_size=1).in_streams)
 
 
 def show_runs(command: ServerCommand, found: Iterable[Any]) -> None:
@@ -64,8 +66,6 @@ def show_runs(command: ServerCommand, found: Iterable[Any]) -> None:
         archived=lambda run: "yes" if run.archived else None,
         error=lambda run: first_line(run.error),
     )
-    if not command.json:
-        command.say_in_streams(command.client.list_runs(queue=queue, page_size=1).in_streams)
 
 
 @runs.command()
