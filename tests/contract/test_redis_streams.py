@@ -242,3 +242,27 @@ async def test_a_cancelled_fetch_costs_no_redelivery(broker: Broker, stream: str
         assert (found.body, found.redelivered) == (b"%d" % number, False)
         await consumer.done([found])
     await consumer.close()
+
+
+async def test_connections_that_were_idle_for_long_are_not_used(
+    server: RedisServer, broker: Broker, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.gather(*(broker.publish(stream, [b"one"]) for _ in range(5)))
+    with server.client() as client:
+        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    monkeypatch.setattr("duetime.streams.redis_connections._FRESH", 0.0)
+    for _ in range(5):
+        await broker.publish(stream, [b"two"])
+    assert (await broker.depths([stream]))[stream].messages == 10
+
+
+async def test_one_error_clears_out_the_connections_of_an_outage(
+    server: RedisServer, broker: Broker, stream: str
+) -> None:
+    await asyncio.gather(*(broker.publish(stream, [b"one"]) for _ in range(5)))
+    with server.client() as client:
+        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    with pytest.raises(StreamUnavailable):
+        await broker.publish(stream, [b"two"])
+    await broker.publish(stream, [b"three"])
+    assert (await broker.depths([stream]))[stream].messages == 6

@@ -13,8 +13,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 
+from duetime.clock import monotonic
+
 _TIMEOUT = 5.0
 """Seconds to connect, or to wait for an answer."""
+_FRESH = 30.0
+"""Seconds after which an unused connection is not used again: Redis or a firewall may have closed it."""
 
 
 class RedisConnections:
@@ -28,7 +32,8 @@ class RedisConnections:
             socket_connect_timeout=_TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
-        self._idle: list[AbstractConnection] = []
+        self._idle: list[tuple[float, AbstractConnection]] = []
+        """With the time of the last use, the last used one at the end."""
         self._closed = False
 
     async def ask(self, *command: Any) -> Any:
@@ -40,7 +45,7 @@ class RedisConnections:
 
     async def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The answers to these commands, which are sent together; `ResponseError` for those that Redis refuses."""
-        connection = self._idle.pop() if self._idle else self._made()
+        connection = await self._ready()
         answers: list[Any] = []
         try:
             await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
@@ -58,18 +63,24 @@ class RedisConnections:
         if self._closed:
             await connection.disconnect(nowait=True)
         else:
-            self._idle.append(connection)
+            self._idle.append((monotonic(), connection))
         return answers
 
     async def close(self) -> None:
         self._closed = True
         await self._drop_idle()
 
-    def _made(self) -> AbstractConnection:
+    async def _ready(self) -> AbstractConnection:
+        if self._idle:
+            used, connection = self._idle.pop()
+            if monotonic() - used < _FRESH:
+                return connection
+            await connection.disconnect(nowait=True)
+            await self._drop_idle()
         made: AbstractConnection = self._maker.make_connection()  # type: ignore[no-untyped-call]
         return made
 
     async def _drop_idle(self) -> None:
         idle, self._idle = self._idle, []
-        for connection in idle:
+        for _, connection in idle:
             await connection.disconnect(nowait=True)
