@@ -30,7 +30,7 @@ from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import Claimer
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
-from duetime.worker.stream_feed import WAIT, Feed, FeedContext
+from duetime.worker.stream_feed import GATHER, WAIT, Feed, FeedContext
 
 log = logging.getLogger("duetime.worker")
 
@@ -60,6 +60,7 @@ class StreamClaimer:
         self._retiring: list[Feed] = []
         """Feeds that fetch no more, until their runs have ended."""
         self._retry_at: dict[_Place, float] = {}
+        self._gathering: asyncio.TimerHandle | None = None
         self._opened = 0
         self._clock_read_at = float("-inf")
         self._ahead = 0
@@ -83,11 +84,16 @@ class StreamClaimer:
         self._claimer.hint()
 
     def slot_freed(self) -> None:
-        wanted, worth = self._wants.slots.wanted, self._wants.slots.worth_claiming()
+        if self._wants.slots.wanted and self._feeds and self._gathering is None:
+            # A fetch waits for several slots, or for a moment.
+            delay = 0.0 if self._wants.slots.worth_claiming() else GATHER
+            self._gathering = asyncio.get_running_loop().call_later(delay, self._gathered)
         self._claimer.slot_freed()
-        if wanted and worth:
-            for feed in self._feeds.values():
-                feed.loop.wake()
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        for feed in self._feeds.values():
+            feed.loop.wake()
 
     async def stopped_claiming(self, within: float) -> None:
         await self._claimer.stopped_claiming(within)
@@ -102,6 +108,8 @@ class StreamClaimer:
         return [*self._claimer.unanswered(session), *self._carried.unanswered(session)]
 
     async def close(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
         await self._claimer.close()
         feeds = [*self._feeds.values(), *self._retiring]
         self._feeds, self._retiring = {}, []

@@ -48,7 +48,7 @@ log = logging.getLogger("duetime.worker")
 WAIT = 0.5
 """The maximum seconds of one fetch without messages."""
 _MOST = 1000
-_GATHER = 0.003
+GATHER = 0.003
 _AGENDA_FOR = 0.1
 _PLACE_SEEN_FOR = 10.0
 """Seconds for which a feed expects more runs of a place."""
@@ -148,7 +148,7 @@ class Feed:
         if claimer.session is not session:
             return WAIT
         if wants.backlog() > MOST_BACKLOG:
-            return _GATHER
+            return GATHER
         now = monotonic()
         streams = [each for each in self.streams if each not in self.paused and self._left.get(each, 0.0) <= now]
         if not streams or wants.trials.alone:
@@ -158,7 +158,7 @@ class Feed:
         if room <= 0 or not (wants.slots.worth_claiming() or self._gathered):
             wants.slots.wanted = True
             self._gathered = room > 0
-            return _GATHER if room > 0 else WAIT
+            return GATHER if room > 0 else WAIT
         takes, wait = await self._takes(streams, room)
         # Claims from lanes must not take these slots meanwhile. A fetch that waits leaves them to the first to come.
         reserved = 0 if wait else room
