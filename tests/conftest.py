@@ -39,7 +39,7 @@ TOGETHER = (
 its distributor do not fit each other."""
 BY_BROKER = "tests/contract/test_streams.py"
 """The tests of one broker share a server, which some of them stop."""
-OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka"}
+OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka", "tests/contract/test_sqs_streams.py": "sqs"}
 """These share it too, because it takes seconds to start."""
 
 

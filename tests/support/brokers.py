@@ -5,11 +5,11 @@ from functools import cache
 import pytest
 
 from tests.support.broker_server import BrokerServer
-from tests.support.jvm_servers import KafkaServer
+from tests.support.jvm_servers import KafkaServer, SqsServer
 from tests.support.rabbit_server import RabbitServer
 from tests.support.redis_server import RedisServer
 
-BROKERS: tuple[type[BrokerServer], ...] = (RedisServer, RabbitServer, KafkaServer)
+BROKERS: tuple[type[BrokerServer], ...] = (RedisServer, RabbitServer, KafkaServer, SqsServer)
 
 
 @cache

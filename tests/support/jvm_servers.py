@@ -107,6 +107,7 @@ class KafkaCluster:
 class SqsServer(JavaServer):
     kind = "sqs"
     ordered = False
+    many = 20
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,11 +117,13 @@ class SqsServer(JavaServer):
             f'rest-sqs {{ bind-hostname = "127.0.0.1", bind-port = {self.port}, sqs-limits = strict }}\n'
             f'node-address {{ protocol = http, host = "127.0.0.1", port = {self.port}, context-path = "" }}\n'
             "rest-stats { enabled = false }\n"
+            f'queues-storage {{ enabled = true, path = "{self.folder}/queues.conf" }}\n'
+            f'messages-storage {{ enabled = true, uri = "jdbc:h2:{self.folder}/messages" }}\n'
         )
 
     @property
     def address(self) -> str:
-        return f"sqs://127.0.0.1:{self.port}"
+        return f"sqs://test:test@127.0.0.1:{self.port}"
 
     def command(self) -> Sequence[str]:
         return _java(f"-Dconfig.file={self._settings}", "org.elasticmq.server.Main")
