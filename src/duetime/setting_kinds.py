@@ -113,6 +113,29 @@ def encryption_keys(description: str) -> Kind:
     return Kind(description, accepts, read, default="none", show=show, secret=True)
 
 
+def stream_queues(description: str) -> Kind:
+    """Queues with the addresses of their brokers, as `queue=address`."""
+
+    def read(given: object) -> tuple[str, ...]:
+        parts = given.split() if isinstance(given, str) else given
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise ValueError("it is not a list of queues with addresses")
+        streams = tuple(part.strip() for part in parts)
+        if any("://" not in part.partition("=")[2] or not part.partition("=")[0] for part in streams):
+            raise ValueError("an entry is not queue=address, such as mail=redis://host:6379/0")
+        queues = [part.partition("=")[0] for part in streams]
+        if len(set(queues)) != len(queues):
+            raise ValueError("a queue appears twice")
+        return streams
+
+    def show(streams: tuple[str, ...]) -> tuple[str, ...]:
+        pairs = (each.split("=", 1) for each in streams)
+        return tuple(f"{queue}={without_password(address)}" for queue, address in pairs)
+
+    accepts = "queue=address, such as mail=redis://host:6379/0; several as a list, or with spaces"
+    return Kind(description, accepts, read, " ".join, default="none", show=show, secret=True)
+
+
 def key_provider(description: str) -> Kind:
     def read(given: object) -> str:
         text = _text(given)

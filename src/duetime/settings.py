@@ -250,6 +250,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         kinds.encryption_keys("The keys that encrypt stored data: signing keys, secrets, payloads, content."),
     ] = ()
+    stream_queues: Annotated[
+        tuple[str, ...],
+        kinds.stream_queues("Queues of the tenant `default` that go through a stream, set when a node starts."),
+    ] = ()
     key_provider: Annotated[
         str | None,
         kinds.key_provider("The provider that wraps data keys, which then replace the first encryption key."),

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from duetime.cli.main import application
+from duetime.engine.configured_streams import ConfiguredStreams
 from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
 from tests.support.brokers import running
@@ -212,3 +213,20 @@ async def test_the_command_sets_and_shows_a_stream(api: Served, redis: RedisServ
         assert (refused.exit_code, refused.stdout) == (2, "")
     assert (await queues("set", "mail", "--store")).exit_code == 0
     assert await current(api) == []
+
+
+async def test_the_settings_set_streams_once_at_start(api: Served, redis: RedisServer) -> None:
+    other = f"{redis.address}?prefix=other"
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    configured = ConfiguredStreams(api.store.streams, {"mail": redis.address, "sms": away}, sealed=True)
+    assert await configured.tick() < 60, "one broker does not answer"
+    assert await current(api) == [("mail", redis.address)]
+    await put(api, {"stream": {"address": other, "only": True}})
+    await configured.tick()
+    assert await current(api) == [("mail", other)], "a later change stays"
+    again = ConfiguredStreams(api.store.streams, {"mail": redis.address}, sealed=True)
+    assert await again.tick() > 60
+    (mail,) = [each for each in await api.store.streams.stream_queues() if each.current]
+    assert (mail.settings.address, mail.settings.only) == (redis.address, True)
+    await ConfiguredStreams(api.store.streams, {"mail": redis.address}, sealed=True).tick()
+    assert len(await api.store.streams.stream_queues()) == 3, "the same address begins no generation"

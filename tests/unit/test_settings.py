@@ -310,6 +310,22 @@ class TestSqliteFile:
         assert loaded(flags=given).sqlite_file == file
 
 
+class TestStreamQueues:
+    def test_queues_with_addresses(self) -> None:
+        both = ("mail=redis://:pw@h/0?prefix=a", "sms=kafka://a,b")
+        for given in (" ".join(both), list(both)):
+            assert loaded(flags={"stream_queues": given}).stream_queues == both
+
+    @pytest.mark.parametrize(
+        "wrong", ["mail", "mail=", "=redis://:pw@h", "mail=pw", "mail=redis://pw mail=redis://b", [1]]
+    )
+    def test_others_are_refused_without_a_password(self, wrong: object) -> None:
+        with pytest.raises(SettingsError) as refused:
+            loaded(flags={"stream_queues": wrong})
+        assert refused.value.field == "stream_queues"
+        assert "pw" not in str(refused.value)
+
+
 class TestDescriptions:
     def test_every_setting_is_described(self) -> None:
         assert [each.name for each in describe()] == list(Settings.__struct_fields__)
@@ -324,6 +340,7 @@ class TestDescriptions:
             "queues",
             "processes",
             "encryption_keys",
+            "stream_queues",
             "url",
             "key",
             "metrics_port",
@@ -331,7 +348,7 @@ class TestDescriptions:
         }
         in_words |= {"allowed_networks", "trusted_proxies", "shell_commands", "public_url", "smtp_url", "mail_from"}
         in_words |= {"tls_cert", "tls_key", "tls_client_ca", "server_ca", "client_cert", "client_key"}
-        in_words |= {"key_provider", "key_provider_token"}
+        in_words |= {"key_provider", "key_provider_token", "limits_url"}
         in_words |= {"archive_url", "archive_endpoint", "archive_access_key", "archive_secret_key"}
         for each in describe():
             if each.name not in in_words:

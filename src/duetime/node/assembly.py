@@ -20,6 +20,7 @@ from duetime.engine.archiver import Archiver, ArchiverLoop
 from duetime.engine.breaker_timer import BreakerTimer, breaker_policy
 from duetime.engine.canary import Canary
 from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.configured_streams import ConfiguredStreams
 from duetime.engine.fire_quota import with_fire_quota
 from duetime.engine.lane_sleeper import LaneSleeper
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
@@ -225,6 +226,7 @@ class Node:
             keeper = StreamKeeper(store, brokers, self.meters, lease=self._settings.lease)
             self._loops = engine_loops(store, self._settings, watcher, keeper.oldest_message)
             self._loops.append(Loop("stream keeper", keeper.tick, jitter=0.2))
+            self._loops += configured_streams(store, self._settings)
         else:
             self._loops = []
         self._loops += self._observer_loops(store, observer, watcher)
@@ -335,6 +337,14 @@ def relaying(store: Store, settings: Settings, brokers: Brokers) -> Loop:
     relay = Relay(store, brokers, lease=settings.lease)
     store.listen(relay.hint)
     return relay.loop
+
+
+def configured_streams(store: Store, settings: Settings) -> list[Loop]:
+    """The loop that sets the streams of queues that the settings name, if they name any."""
+    wanted = dict(each.split("=", 1) for each in settings.stream_queues)
+    sealed = store.sealer is not None and store.sealer.has_key
+    tick = ConfiguredStreams(store.streams, wanted, sealed=sealed).tick
+    return [Loop("configured streams", tick, jitter=0.2)] if wanted else []
 
 
 def _notification_loops(store: Store) -> list[Loop]:

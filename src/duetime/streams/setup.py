@@ -1,7 +1,11 @@
 """What is checked when a queue is set to a stream, and what its operator is told."""
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 from duetime.errors import InvalidInput
 from duetime.model.carried import StreamQueue, StreamSettings
+from duetime.store.protocol.streams import Streams
 from duetime.streams.address import broker_at
 from duetime.streams.names import streams_of
 
@@ -10,6 +14,45 @@ _UNSEALED = (
     " read from it sees their arguments."
 )
 _SHARED = "The broker has one stream for all tenants of a queue: a tenant with many runs delays those of the others."
+
+
+class CheckedStream(NamedTuple):
+    """A stream that was checked, and is not set yet."""
+
+    settings: StreamSettings | None
+    """None: through the store again."""
+    generation: int = 0
+    """The one whose streams were checked."""
+    notes: Sequence[str] = ()
+    """What the operator must know about it."""
+
+
+async def check_change(
+    streams: Streams,
+    tenant_id: int,
+    name: str,
+    change: Callable[[StreamSettings | None], StreamSettings],
+    *,
+    sealed: bool,
+) -> CheckedStream:
+    """Check what a change makes of the settings of a queue (None: it has no stream). Nothing is set. Raises as
+    `check_stream` does."""
+    generations = [each for each in await streams.stream_queues(tenant_id) if each.queue == name]
+    current = next((each for each in generations if each.current), None)
+    settings = change(None if current is None else current.settings)
+    if current is not None and current.settings.address == settings.address:
+        generation = current.generation
+    else:
+        generation = max((each.generation for each in generations), default=0) + 1
+    planned = StreamQueue(tenant_id, name, generation, settings, True, 0.0)
+    return CheckedStream(settings, generation, await check_stream(planned, sealed=sealed))
+
+
+async def apply_change(streams: Streams, tenant_id: int, name: str, checked: CheckedStream) -> StreamQueue | None:
+    made = await streams.set_stream(tenant_id, name, checked.settings)
+    if made is not None and made.generation != checked.generation:
+        await check_stream(made, sealed=True)  # another change came in between: create these streams too
+    return made
 
 
 async def check_stream(queue: StreamQueue, *, sealed: bool) -> list[str]:

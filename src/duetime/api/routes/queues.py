@@ -1,7 +1,6 @@
 """Queues, workers and tasks."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -20,7 +19,7 @@ from duetime.model.structs import struct_like
 from duetime.model.tenant import Queue
 from duetime.store.rules.stream_limits import are_set, limited_queue
 from duetime.streams.address import shown_address
-from duetime.streams.setup import broker_name, check_stream, notes_on
+from duetime.streams.setup import CheckedStream, apply_change, broker_name, check_change, notes_on
 from duetime.wire.fields import InStreamView, Nothing
 from duetime.wire.service import (
     DepthView,
@@ -137,41 +136,20 @@ async def _resume(call: Call) -> Queue:
     return queue
 
 
-class _Checked(NamedTuple):
-    """A stream that was checked, and is not set yet."""
-
-    settings: StreamSettings | None
-    """None: through the store again."""
-    generation: int = 0
-    """The one whose streams were checked."""
-    notes: Sequence[str] = ()
-    """What the operator must know about it."""
-
-
-async def _checked(call: Call, name: str, asked: StreamRequest | None, limits: QueueLimits) -> _Checked:
+async def _checked(call: Call, name: str, asked: StreamRequest | None, limits: QueueLimits) -> CheckedStream:
     if not _is_root(call):
         # The server connects to the address.
         raise Problem(FORBIDDEN, "only a root key may set the stream of a queue", field="stream")
     if asked is None:
-        return _Checked(None)
+        return CheckedStream(None)
     if are_set(limits):
         raise limited_queue()
-    found = await call.service.store.streams.stream_queues(call.tenant_id)
-    generations = [each for each in found if each.queue == name]
-    current = next((each for each in generations if each.current), None)
-    settings = _changed(None if current is None else current.settings, asked)
-    if current is not None and current.settings.address == settings.address:
-        generation = current.generation
-    else:
-        generation = max((each.generation for each in generations), default=0) + 1
-    planned = StreamQueue(call.tenant_id, name, generation, settings, True, 0.0)
-    return _Checked(settings, generation, await check_stream(planned, sealed=call.service.sealer.has_key))
+    streams, sealed = call.service.store.streams, call.service.sealer.has_key
+    return await check_change(streams, call.tenant_id, name, lambda before: _changed(before, asked), sealed=sealed)
 
 
-async def _set_stream(call: Call, name: str, checked: _Checked) -> None:
-    made = await call.service.store.streams.set_stream(call.tenant_id, name, checked.settings)
-    if made is not None and made.generation != checked.generation:
-        await check_stream(made, sealed=True)  # another request came in between: create these streams too
+async def _set_stream(call: Call, name: str, checked: CheckedStream) -> None:
+    made = await apply_change(call.service.store.streams, call.tenant_id, name, checked)
     await call.act("queues.stream", name, "store" if made is None else shown_address(made.settings.address))
 
 
