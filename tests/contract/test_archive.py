@@ -20,7 +20,7 @@ from duetime.ids import new_id
 from duetime.model.job import Options, encode_options
 from duetime.model.lists import RunFilter, RunItem
 from duetime.model.run import RunState
-from duetime.model.tenant import NewTenant, TenantChange
+from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, TenantChange
 from duetime.store.protocol.store import Store
 from duetime.telemetry.meters import Meters
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
@@ -357,6 +357,46 @@ async def test_a_tenant_has_its_own_retention(store: Store, archive: Archive, ti
     time.advance(days=4)
     await archiver(store, archive).tick()
     assert await listed(cold) == []
+
+
+@pytest.mark.parametrize("days", [1, 10])
+@pytest.mark.parametrize("files", [False, True])
+async def test_a_tenant_has_its_own_retention_in_the_database(
+    store: Store, archive: Archive, time: Time, days: int, files: bool
+) -> None:
+    """Shorter than that of others, or longer; with an archive and without."""
+    limits = msgspec.structs.replace(DEFAULT_LIMITS, history_days=days)
+    own = (await store.tenants.create_tenant(NewTenant("own", limits=limits))).id
+    others, hot = await ends(store, 7), await ends(store, 7, tenant_id=own)
+
+    async def pruned() -> tuple[list[UUID], list[UUID]]:
+        if files:
+            await Archiver(store, archive, retention=4 * DAY, guard=_Now(store)).tick()
+        idle = 0
+        while idle < 4:
+            idle = 0 if await store.pruning.prune(4 * DAY, 90 * DAY, 5) else idle + 1
+        return ([item.id for item in await listed(store)], [item.id for item in await listed(store, 3, ALL, own)])
+
+    time.advance(days=3)
+    assert await pruned() == (others, hot if days == 10 else [])
+    time.advance(days=3)
+    assert await pruned() == ([], hot if days == 10 else [])
+    if files:
+        cold = archived(store, archive.storage)
+        assert [item.id for item in await listed(cold)] == others
+        assert [item.id for item in await listed(cold, 3, ALL, own)] == hot
+    time.advance(days=6)
+    assert await pruned() == ([], [])
+    if files:
+        assert [item.id for item in await listed(cold, 3, ALL, own)] == hot
+
+
+async def test_what_history_refers_to_stays_while_it_cannot_be_archived(store: Store, time: Time) -> None:
+    runs = await ends(store, 5)
+    await store.archives.use_archive(used=True)
+    time.advance(days=200)
+    await prune(store)
+    assert [item.id for item in await listed(store)] == runs
 
 
 async def test_a_tenant_can_be_erased(store: Store, archive: Archive, folder: Path, time: Time) -> None:

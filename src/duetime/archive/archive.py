@@ -83,7 +83,11 @@ class Archive:
         if claim is None:
             return False
         writer = DayWriter(
-            self._store, self.storage, await self._cold_retention(), part_rows=self._part_rows, report=report
+            self._store,
+            self.storage,
+            ColdRetention(self._retention, await self._own("archive_days")),
+            part_rows=self._part_rows,
+            report=report,
         )
         began = monotonic()
         try:
@@ -113,6 +117,10 @@ class Archive:
             if problem is not None:
                 problems.append(problem)
         return problems
+
+    async def shortest_history(self, default: timedelta) -> timedelta:
+        """For how long the database keeps history at least."""
+        return min([default, *[timedelta(days=days) for days in (await self._own("history_days")).values()]])
 
     async def _compare(self, day: ArchiveDay) -> str | None:
         parts = await self._archives.parts_of_day(day.day)
@@ -182,15 +190,16 @@ class Archive:
             number, start = number + 1, 0
         return Restored(rows, None)
 
-    async def _cold_retention(self) -> ColdRetention:
+    async def _own(self, limit: str) -> dict[int, int]:
+        """The tenants that have a retention of their own, and how many days it is."""
         of_tenants: dict[int, int] = {}
         last = 0
         while found := await self._store.tenants.tenants(last, _TENANTS_AT_ONCE):
             last = found[-1].id
             for tenant in found:
-                if tenant.limits.archive_days is not None:
-                    of_tenants[tenant.id] = tenant.limits.archive_days
-        return ColdRetention(self._retention, of_tenants)
+                if (days := getattr(tenant.limits, limit)) is not None:
+                    of_tenants[tenant.id] = days
+        return of_tenants
 
 
 def archive_of(store: Store, settings: Settings) -> Archive | None:

@@ -171,6 +171,7 @@ def storage_of(settings: Settings) -> Storage | None:
     if settings.archive_url is None:
         return None
     parts = urlsplit(settings.archive_url)
+    _ = arrow.core  # a process that lacks it must not start
     if parts.scheme == "file":
         return FolderStorage(Path(unquote(parts.path)))
     options: dict[str, Any] = {"region": settings.archive_region}

@@ -86,7 +86,8 @@ class Archiver:
                 if isinstance(error, StoreUnavailable):
                     break
         try:
-            for problem in await self._archive.release(now - self._retention):
+            shortest = await self._archive.shortest_history(self._retention)
+            for problem in await self._archive.release(now - shortest):
                 self._failed(problem)
             while await self._archive.expire(now):
                 pass

@@ -110,6 +110,12 @@ async def attached_days(connection: Connection, before: datetime) -> list[int]:
     return [HISTORY.day_of(name) for name in names if HISTORY.end_of(name) < before]
 
 
+async def oldest_day(connection: Connection) -> datetime | None:
+    """When the first day of history that has a partition began."""
+    names = await _attached(connection, HISTORY)
+    return HISTORY.end_of(names[0]) - timedelta(days=1) if names else None
+
+
 async def attach_day(connection: Connection, day: int) -> None:
     days = [EPOCH + timedelta(days=day)]
     if await _missing(connection, HISTORY, days):

@@ -1,19 +1,30 @@
 """Pruning: history is dropped by whole days."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from duetime.store.postgres.archived_days import ArchivedDays
-from duetime.store.postgres.partitions import drop_older, keep_room_ahead
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.partitions import drop_older, keep_room_ahead, oldest_day
+from duetime.store.postgres.role import Context, Role
+from duetime.store.postgres.thinning import Thinning
 from duetime.store.shared.archives import USED
 from duetime.store.shared.pruning import Pruning
 
 
 class PruningRole(Role, Pruning):
-    async def prune_history(self, past: datetime, now: datetime, batch: int) -> int:
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._thinning = Thinning(context.database)
+
+    async def prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
         await keep_room_ahead(self.database)
         guard = ArchivedDays(now) if await self.transactions.value("read_meta", name=USED) == "on" else None
-        return await drop_older(self.database, past, now, guard)
+        removed = await drop_older(self.database, min([past, *own.values()]), now, guard)
+        return removed + await self._thinning.thin(past, now, own, guard) if own else removed
+
+    async def oldest_history(self) -> datetime | None:
+        async with self.database.connection() as connection:
+            return await oldest_day(connection)
 
     async def wake_used_lanes(self) -> int:
         woken: int = await self.database.fetchval("wake_used_lanes")

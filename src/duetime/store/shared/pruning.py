@@ -6,6 +6,7 @@ newest, again and again, and removed when no home has the job any more.
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from duetime.ids import first_id_at
@@ -28,8 +29,13 @@ class Pruning(SharedRole, ABC):
         self._keys_after = _FIRST
 
     @abstractmethod
-    async def prune_history(self, past: datetime, now: datetime, batch: int) -> int:
-        """Remove rows that ended before `past`; returns how many rows or partitions."""
+    async def prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
+        """Remove rows that ended before `past`, or before the time of their tenant in `own`; returns how many rows or
+        partitions."""
+
+    @abstractmethod
+    async def oldest_history(self) -> datetime | None:
+        """No row of history ended before this time."""
 
     @abstractmethod
     async def wake_used_lanes(self) -> int:
@@ -48,7 +54,10 @@ class Pruning(SharedRole, ABC):
             now = await self.transactions.run(lambda transaction: transaction.now())
         past = now - retention
         longest = max(retention, dead_letter_retention) + _A_PARTITION
-        removed = await self.prune_history(past, now, batch)  # the largest part, so it goes first
+        removed = await self.prune_history(past, now, batch, await self._own(now))  # the largest part, so it goes first
+        # History may stay for longer: while it cannot be archived, where it was restored, or for some tenants.
+        oldest = await self.oldest_history()
+        unused = now - longest if oldest is None else min(now - longest, oldest - _A_PARTITION)
         removed += await self._prune("prune_jobs", past, batch)
         await self._prune("prune_users", past, batch)
         removed += await self._prune("prune_graphs", past, batch)
@@ -67,14 +76,18 @@ class Pruning(SharedRole, ABC):
         removed += await self._prune("prune_sessions", now, batch)
         removed += await self._prune("prune_login_links", now, batch)
         removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
-        removed += await self._prune("prune_deleted_jobs", now - longest, batch)
-        removed += await self._prune("prune_lanes", now - longest, batch)
+        removed += await self._prune("prune_deleted_jobs", unused, batch)
+        removed += await self._prune("prune_lanes", unused, batch)
         if woken := await self.wake_used_lanes():
             log.error("%d lanes with runs were asleep; they are awake now", woken)
         removed += await self._sweep("labels_in_turn", past, batch, "sweep_labels")
         removed += await self._sweep_refs(past, batch)
         removed += await self._sweep("payloads_in_turn", past, batch, "sweep_payloads")
         return removed + await self._sweep("edges_in_turn", past, batch, "sweep_dependents", "sweep_edges")
+
+    async def _own(self, now: datetime) -> dict[int, datetime]:
+        rows = await self.transactions.rows("own_history_days")
+        return {row["tenant_id"]: now - timedelta(days=row["count"]) for row in rows}
 
     async def _prune(self, name: str, before: datetime, batch: int, **more: datetime) -> int:
         return await self.transactions.execute(name, before=before, batch=batch, **more)

@@ -1,12 +1,15 @@
 """Pruning: history is removed row by row."""
 
+from collections.abc import Mapping
 from datetime import datetime
+
+from msgspec.json import encode
 
 from duetime.store.shared.archives import MICROSECONDS_A_DAY, USED
 from duetime.store.shared.pruning import Pruning
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import stamp
+from duetime.store.sqlite.values import maybe_moment, stamp
 
 
 class PruningRole(Role, Pruning):
@@ -15,23 +18,28 @@ class PruningRole(Role, Pruning):
     async def wake_used_lanes(self) -> int:
         return await self.database.run(self.lane_book.wake_used)
 
-    async def prune_history(self, past: datetime, now: datetime, batch: int) -> int:
+    async def oldest_history(self) -> datetime | None:
+        found = await self.database.run(lambda connection, _: connection.value("oldest_history", {}))
+        return maybe_moment(found)
+
+    async def prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
         """The oldest rows come first, except for rows that were written while the clock was ahead: those are
         skipped. Where history is archived, whole days go."""
-        before = stamp(past)
         archived = await self.transactions.value("read_meta", name=USED) == "on"
-        if archived:
-            before -= before % MICROSECONDS_A_DAY
+        whole = MICROSECONDS_A_DAY if archived else 1
+        before = stamp(past) // whole * whole
+        tenants = {str(tenant): stamp(until) // whole * whole for tenant, until in own.items()}
+        latest = max([before, *tenants.values()])
 
         def work(connection: Connection, now: int) -> int:
             after = self._history_after
             rows = connection.rows("history_in_turn", {"after": after, "batch": batch})
-            is_over = len(rows) < batch or any(before <= finished_at <= now for _, finished_at in rows)
+            is_over = len(rows) < batch or any(latest <= finished_at <= now for _, finished_at in rows)
             self._history_after = 0 if is_over else rows[-1][0]
             until = rows[-1][0] if rows else after
             if archived:
-                connection.execute("note_removed_history", {"day": before // MICROSECONDS_A_DAY, "now": now})
-            bounds = {"after": after, "until": until, "before": before}
+                connection.execute("note_removed_history", {"day": latest // MICROSECONDS_A_DAY, "now": now})
+            bounds = {"after": after, "until": until, "before": before, "own": encode(tenants).decode()}
             return connection.execute("prune_history", {**bounds, "archived": archived, "now": now})
 
         return await self.database.run(work)

@@ -11,6 +11,9 @@ select day from day;
 update duetime.archive_days set dropped_at = $2::timestamptz where day = $1 and released_at is not null and rows = $3
 returning day;
 
+-- note_thinned_day: rows of a day were removed
+update duetime.archive_days set rows = rows - $2::bigint where day = $1;
+
 -- archive_day_again: archive a day once more
 update duetime.archive_days set archived_at = null, released_at = null, dropped_at = null, pass_no = pass_no + 1,
     problem = $2 where day = $1;

@@ -23,6 +23,10 @@ delete from duetime.jobs where id = any(array(
     select id from duetime.jobs where ended_at < :before::timestamptz order by ended_at limit :batch
     for update skip locked));
 
+-- own_history_days: the tenants whose history is kept for a time of their own
+select id as tenant_id, (quotas ->> 'history_days')::integer as count from duetime.tenants
+where (quotas ->> 'history_days') is not null;
+
 -- prune_lanes: remove lanes that have been asleep for so long that nothing refers to them
 delete from duetime.lanes where id = any(array(
     select l.id from duetime.lanes l where not l.awake and l.changed_at < :before::timestamptz

@@ -1,8 +1,12 @@
+-- oldest_history: when the first row of history ended; rows that were written while the clock was ahead may come first
+select min(finished_at) as finished_at from (select finished_at from history order by rowid limit 1000);
+
 -- history_in_turn: when the first row of history ended
 select rowid, finished_at from history where rowid > :after order by rowid limit :batch;
 
 -- prune_history: remove rows that ended long ago
-delete from history where rowid > :after and rowid <= :until and finished_at < :before
+delete from history where rowid > :after and rowid <= :until
+    and finished_at < coalesce((select o.value from json_each(:own) o where o.key = cast(history.tenant_id as text)), :before)
     -- Where history is archived: what is in files that were compared.
     and (not :archived or exists (select 1 from archive_days d where d.day = history.finished_at / 86400000000
         and d.released_at is not null and history.rowid <= d.mark
