@@ -33,7 +33,7 @@ class IntakeRole(Role, KeyedIntake):
             answers = await self._insert_ready(tenant_id, jobs)
         else:
             await self.lane_book.ids({job.lane for job in jobs})
-            answers = await self.transactions.run(lambda within: self.insert_any(within, tenant_id, jobs))
+            answers = await self.transactions.run(lambda within: self._insert_any(within, tenant_id, jobs))
         self.ready.announce()
         return answers
 
@@ -68,7 +68,7 @@ class IntakeRole(Role, KeyedIntake):
             else:
                 return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
-    async def insert_once(
+    async def _insert_once(
         self, transaction: Transaction, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Mapping[LaneKey, int]
     ) -> dict[UUID, Submitted]:
         rows = [_once_row(place, lanes) for place in placed.values()]

@@ -16,7 +16,7 @@ class PruningRole(Role, Pruning):
         super().__init__(context)
         self._thinning = Thinning(context.database)
 
-    async def prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
+    async def _prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
         await keep_room_ahead(self.database)
         guard = ArchivedDays(now) if await self.transactions.value("read_meta", name=USED) == "on" else None
         removed = await drop_older(self.database, min([past, *own.values()]), now, guard)
@@ -26,6 +26,6 @@ class PruningRole(Role, Pruning):
         async with self.database.connection() as connection:
             return await oldest_day(connection)
 
-    async def wake_used_lanes(self) -> int:
+    async def _wake_used_lanes(self) -> int:
         woken: int = await self.database.fetchval("wake_used_lanes")
         return woken

@@ -36,7 +36,7 @@ Lanes = Mapping[LaneKey, int]
 
 class KeyedIntake(SharedRole, ABC):
     @abstractmethod
-    async def insert_once(
+    async def _insert_once(
         self, transaction: Transaction, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Lanes
     ) -> dict[UUID, Submitted]:
         """Store one-off jobs: those due within the look-ahead as their runs, the others with a cursor. Answers by the
@@ -49,7 +49,7 @@ class KeyedIntake(SharedRole, ABC):
 
         return await self.transactions.run(work)
 
-    async def insert_any(self, transaction: Transaction, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+    async def _insert_any(self, transaction: Transaction, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         await try_lock_keys(transaction, tenant_id, keys_of(jobs))
         lanes = await self.run_maker.lanes(transaction, {job.lane for job in jobs}, new_work=True)
         answers: dict[UUID, Submitted] = {}
@@ -108,7 +108,7 @@ class KeyedIntake(SharedRole, ABC):
             else:
                 answers[asked_id] = await _insert_recurring(transaction, tenant_id, place)
         if once:
-            answers |= await self.insert_once(transaction, tenant_id, once, lanes)
+            answers |= await self._insert_once(transaction, tenant_id, once, lanes)
         if dependents:
             answers |= await insert_dependents(transaction, tenant_id, dependents, lanes)
         await refollow(transaction, tenant_id, [place.job.id for place in placed.values() if not place.created])

@@ -29,7 +29,7 @@ class Pruning(SharedRole, ABC):
         self._keys_after = _FIRST
 
     @abstractmethod
-    async def prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
+    async def _prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
         """Remove rows that ended before `past`, or before the time of their tenant in `own`; returns how many rows or
         partitions."""
 
@@ -38,7 +38,7 @@ class Pruning(SharedRole, ABC):
         """No row of history ended before this time."""
 
     @abstractmethod
-    async def wake_used_lanes(self) -> int:
+    async def _wake_used_lanes(self) -> int:
         """Wake lanes that are asleep although they have runs; returns how many."""
 
     async def prune(
@@ -54,7 +54,8 @@ class Pruning(SharedRole, ABC):
             now = await self.transactions.run(lambda transaction: transaction.now())
         past = now - retention
         longest = max(retention, dead_letter_retention) + _A_PARTITION
-        removed = await self.prune_history(past, now, batch, await self._own(now))  # the largest part, so it goes first
+        # The largest part, so it goes first.
+        removed = await self._prune_history(past, now, batch, await self._own(now))
         # History may stay for longer: while it cannot be archived, where it was restored, or for some tenants.
         oldest = await self.oldest_history()
         unused = now - longest if oldest is None else min(now - longest, oldest - _A_PARTITION)
@@ -78,7 +79,7 @@ class Pruning(SharedRole, ABC):
         removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
         removed += await self._prune("prune_deleted_jobs", unused, batch)
         removed += await self._prune("prune_lanes", unused, batch)
-        if woken := await self.wake_used_lanes():
+        if woken := await self._wake_used_lanes():
             log.error("%d lanes with runs were asleep; they are awake now", woken)
         removed += await self._sweep("labels_in_turn", past, batch, "sweep_labels")
         removed += await self._sweep_refs(past, batch)

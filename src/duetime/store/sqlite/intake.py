@@ -30,7 +30,7 @@ class IntakeRole(Role, KeyedIntake):
         def work(connection: Connection, now: int) -> list[Submitted]:
             if all(is_plain(job) for job in jobs):
                 return self._insert_ready(connection, now, tenant_id, jobs)
-            return at_once(self.insert_any(SqliteTransaction(connection, now), tenant_id, jobs))
+            return at_once(self._insert_any(SqliteTransaction(connection, now), tenant_id, jobs))
 
         answers = await self.database.run(work)
         self.ready.announce()
@@ -50,7 +50,7 @@ class IntakeRole(Role, KeyedIntake):
         due_at = moment(now)
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
-    async def insert_once(
+    async def _insert_once(
         self, transaction: Transaction, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Mapping[LaneKey, int]
     ) -> dict[UUID, Submitted]:
         assert isinstance(transaction, SqliteTransaction)

@@ -15,14 +15,14 @@ from duetime.store.sqlite.values import maybe_moment, stamp
 class PruningRole(Role, Pruning):
     _history_after = 0
 
-    async def wake_used_lanes(self) -> int:
+    async def _wake_used_lanes(self) -> int:
         return await self.database.run(self.lane_book.wake_used)
 
     async def oldest_history(self) -> datetime | None:
         found = await self.database.run(lambda connection, _: connection.value("oldest_history", {}))
         return maybe_moment(found)
 
-    async def prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
+    async def _prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
         """The oldest rows come first, except for rows that were written while the clock was ahead: those are
         skipped. Where history is archived, whole days go."""
         archived = await self.transactions.value("read_meta", name=USED) == "on"
