@@ -316,6 +316,39 @@ def test_text_annotations_are_resolved() -> None:
     assert task.definition.decode(task.bind(value=ORDER).encoded()) == {"value": ORDER}
 
 
+def test_text_annotations_may_name_local_classes() -> None:
+    @dataclass
+    class Local:
+        id: int
+
+    async def take(value: "Local") -> "Local": ...
+
+    class Tasks:
+        @dataclass
+        class Inner:
+            id: int
+
+        @staticmethod
+        async def give(value: "Inner") -> None: ...
+
+        task = App().task(name="give")(give.__func__)  # type: ignore[attr-defined]
+
+    task = App().task(take)
+    assert task.definition.decode(task.bind(value=Local(1)).encoded()) == {"value": Local(1)}
+    assert Tasks.task.definition.arguments is not None
+
+
+@pytest.mark.parametrize("kind", [Tree, list[Any], dict[str, Any]])
+def test_values_without_an_end_are_refused(kind: Any) -> None:
+    tree = Tree("a")
+    tree.children.append(tree)
+    deep: Any = []
+    deep.append(deep)
+    value = tree if kind is Tree else deep if kind == list[Any] else {"a": deep}
+    with pytest.raises(InvalidInput, match="args"):
+        typed(kind).bind(value=value).encoded()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_type_has_a_schema(name: str) -> None:
     codec = typed(CASES[name].kind).definition.arguments
@@ -361,10 +394,22 @@ def test_a_submission_that_is_never_awaited_is_logged(caplog: pytest.LogCaptureF
     assert "`forgotten.sync.submit`" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["delay", "apply_async"])
+@pytest.mark.parametrize("name", ["delay", "apply_async", "defer"])
 def test_names_of_celery_lead_to_ours(name: str) -> None:
     @app.task(name=f"hint.{name}")
     async def send(to: str) -> None: ...
 
     with pytest.raises(AttributeError, match=r"use `await send\."):
         getattr(send, name)
+
+
+def test_options_of_celery_lead_to_ours() -> None:
+    @app.task(name="hint.options")
+    async def send(to: str) -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"countdown: is not an option \(it is called `run_in` here\)"):
+        send.options(countdown=10)
+    with pytest.raises(InvalidInput, match=r"`eta` is an option, .* \(send.options\(run_at=…\).submit\(to=…\)\)"):
+        send.bind(to="x", eta=10)
+    with pytest.raises(InvalidInput, match=r"max_retries: is not an option of a task \(it is called `retries` here\)"):
+        app.task(max_retries=3)(send.function)

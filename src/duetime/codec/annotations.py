@@ -4,6 +4,7 @@ What JSON cannot tell apart (`datetime | str` are both text) and classes without
 function becomes a task, not when its first job fails.
 """
 
+import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -23,6 +24,7 @@ class Json:
     annotation."""
 
 
+_PACKAGE = __name__.partition(".")[0]
 _PASS_AS_JSON = "pass plain JSON with Annotated[…, duetime.Json]"
 _KEYS = (
     inspect.AnyType,
@@ -88,16 +90,27 @@ def _parameter_type(function: Callable[..., Any], parameter: Parameter) -> Any:
 
 
 def _resolved(function: Callable[..., Any], name: str, annotation: Any) -> Any:
-    """An annotation, evaluated if it is text."""
+    """An annotation, evaluated if it is text: with the names of the function's module, or of the function or class that
+    the task is defined in."""
     names = getattr(function, "__globals__", {})
     try:
-        return get_type_hints(_Holder({name: annotation}), names, None, include_extras=True)[name]
+        try:
+            return get_type_hints(_Holder({name: annotation}), names, None, include_extras=True)[name]
+        except NameError:
+            return get_type_hints(_Holder({name: annotation}), names, _names_around(), include_extras=True)[name]
     except NameError as error:
-        raise _refusal(
-            function, name, f"{annotation!r} cannot be resolved: {error}", "define or import it before the task"
-        ) from None
+        remedy = "define or import it before the task, and not under `if TYPE_CHECKING`"
+        raise _refusal(function, name, f"{annotation!r} cannot be resolved: {error}", remedy) from None
     except (TypeError, SyntaxError, AttributeError) as error:
         raise _refusal(function, name, f"{annotation!r} is not a type: {error}", _PASS_AS_JSON) from None
+
+
+def _names_around() -> dict[str, Any]:
+    """The local names where the decorator is used."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return dict(frame.f_locals)
 
 
 class _Holder:

@@ -34,6 +34,20 @@ _ELSEWHERE = {
     "submit_many": "await app.submit_many([{}.bind(…), …])",
 }
 """Hints for attributes that exist in other libraries or on other objects."""
+_RENAMED = {
+    "countdown": "run_in",
+    "eta": "run_at",
+    "expires": "expires_in",
+    "max_retries": "retries",
+    "default_retry_delay": "retry",
+    "retry_backoff": "retry",
+    "autoretry_for": "retry",
+    "time_limit": "timeout",
+    "soft_time_limit": "timeout",
+    "rate_limit": "rate",
+    "task_id": "idempotency_key",
+}
+"""What options of Celery are called here."""
 
 
 class Bindable(Protocol[R_co]):
@@ -184,13 +198,15 @@ class Task(Generic[P, R_co]):
     def _misfit(self, arguments: Mapping[str, Any]) -> InvalidInput:
         """The error for wrong arguments. If options are among them, it shows the correct call."""
         parameters = self.definition.signature.parameters
-        options = [name for name in arguments if name in OF_SUBMISSIONS and name not in parameters]
+        options = [
+            name for name in arguments if name not in parameters and (name in OF_SUBMISSIONS or name in _RENAMED)
+        ]
         try:
             self.definition.signature.bind(**{name: value for name, value in arguments.items() if name not in options})
         except TypeError as error:
             return self.definition.misfit(error)
         rest = ", ".join(f"{name}=…" for name in arguments if name not in options)
-        given = ", ".join(f"{name}=…" for name in options)
+        given = ", ".join(f"{_RENAMED.get(name, name)}=…" for name in options)
         return InvalidInput(
             f"`{options[0]}` is an option, not a parameter of {self.name}",
             field=f"args.{options[0]}",
@@ -290,7 +306,9 @@ def make_task(
     definition = _define(name, function, process=process)
     unknown = sorted(options.keys() - OF_TASKS.keys())
     if unknown:
-        raise InvalidInput("is not an option of a task", field=unknown[0], remedy=f"one of {', '.join(OF_TASKS)}")
+        renamed = _RENAMED.get(unknown[0])
+        remedy = f"one of {', '.join(OF_TASKS)}" if renamed not in OF_TASKS else f"it is called `{renamed}` here"
+        raise InvalidInput("is not an option of a task", field=unknown[0], remedy=remedy)
     return Task(app, definition, merged({}, options))
 
 
@@ -305,6 +323,8 @@ def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], t
             field=unknown,
             remedy=f"{task.__name__}.bind({unknown}=…), or {task.__name__}.options(…).submit({unknown}=…)",
         )
+    if unknown in _RENAMED:
+        raise InvalidInput("is not an option", field=unknown, remedy=f"it is called `{_RENAMED[unknown]}` here")
     if unknown in OPTIONS or unknown == "connection":
         method = "schedule" if unknown in OF_SCHEDULES else "submit"
         raise InvalidInput(f"`{unknown}` is not an option here", field=unknown, remedy=f"it goes with `{method}`")
