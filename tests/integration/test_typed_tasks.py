@@ -17,6 +17,7 @@ from duetime import (
     PayloadMismatch,
     RunFailed,
     RunState,
+    Settings,
     Snooze,
     SyncContext,
     Task,
@@ -47,6 +48,16 @@ async def test_values_arrive_and_return_as_they_were_given(app: App, served: Ser
     assert len(CASES) >= 25
     async with running(app, served, where) as made:
         receipts = await app.submit_many([made[name].bind(value=case.value) for name, case in CASES.items()])
+        found = await asyncio.gather(*(receipt.result("60s") for receipt in receipts))
+    wrong = {name: value for name, value in zip(CASES, found, strict=True) if not same(value, CASES[name].value)}
+    assert wrong == {}
+
+
+async def test_an_app_over_http_gets_the_same(app: App, served: Served) -> None:
+    settings = Settings(url=served.url, key=await served.key(Role.OPERATOR))
+    async with running(app, served, "remote"), App(settings=settings) as remote:
+        made = {name: remote.task(name=name)(typed_tasks.task_of(name)) for name in CASES}
+        receipts = await remote.submit_many([made[name].bind(value=case.value) for name, case in CASES.items()])
         found = await asyncio.gather(*(receipt.result("60s") for receipt in receipts))
     wrong = {name: value for name, value in zip(CASES, found, strict=True) if not same(value, CASES[name].value)}
     assert wrong == {}
