@@ -110,13 +110,17 @@ async def test_a_replay_that_would_last_for_days_stops_and_says_so(
 async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
     @app.task(name="greet")
     async def greet(to: str, times: int = 1) -> str:
+        if times == 0:
+            raise ValueError("no greeting")
         return " ".join(["hello", to] * times)
 
     async with working(app):
         (run,) = facts(await duetime("submit", "greet", "to=you", "times:=2", "--wait", "20s", "--json"))
         assert (run["status"], run["result"]) == ("SUCCEEDED", "hello you hello you")
-        failed = await duetime("submit", "greet", "--retries", "0", "--wait", "20s", "--json")
+        failed = await duetime("submit", "greet", "to=you", "times:=0", "--retries", "0", "--wait", "20s", "--json")
         assert failed.exit_code == 1
+        refused = await duetime("submit", "greet", "to=you", "times=two")
+        assert (refused.exit_code, "args.times: expected int, got str" in refused.stderr) == (2, True), refused.stderr
         (listed,) = facts(await duetime("runs", "list", "--status", "FAILED", "--json"))
         assert listed["task"] == "greet"
         (letter,) = facts(await duetime("dead", "list", "--json"))
