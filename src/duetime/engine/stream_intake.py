@@ -28,12 +28,16 @@ from duetime.model.job import NewJob, Submitted, Via
 from duetime.model.lane import Tier
 from duetime.model.microseconds import moment, stamp
 from duetime.model.schedule import After
+from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.store.protocol.store import Store
 from duetime.store.rules.caller_keys import IDEMPOTENCY
 from duetime.streams.message import MessageCodec
-from duetime.streams.names import streams_of
+from duetime.streams.names import StreamName, streams_of
 
 Queues = Mapping[str, Kind]
+_NAMES = 10_000
+_PACKED = 500
+"""Messages that are packed without a pause."""
 
 
 class _Ways(NamedTuple):
@@ -62,6 +66,7 @@ class StreamIntake:
         self._kinds = streaming.kinds
         self._sight = sight
         self._codec = MessageCodec(store.sealer or Sealer([]))
+        self._names: dict[tuple[int, str, int, str, Tier], StreamName] = {}
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if self._kinds.age > READ_EVERY:
@@ -97,7 +102,9 @@ class StreamIntake:
         ways = _Ways([], [], [])
         repeated: dict[int, str] = {}
         """Places whose request may have been stored before a change of kind."""
+        slices = Slices(MOST_SECONDS)
         for place, job in enumerate(jobs):
+            await slices.yield_if_due()
             kind = queues.get(job.lane.queue)
             if kind is None:
                 ways.stored.append(place)
@@ -110,15 +117,21 @@ class StreamIntake:
                 raise _streamed_only(reason)
             if is_plain and job.idempotency_key is not None and kind.age < REPEATABLE:
                 repeated[place] = job.idempotency_key
-            if reason is None and kind.current is not None and not (job.by_nonce and kind.age < SETTLED):
+            is_settled = not job.by_nonce or kind.age >= SETTLED
+            if reason is None and kind.current is not None and is_settled:
                 ways.published.append(place)
+            elif is_plain and job.by_nonce and (is_settled or kind.was_streamed):
+                ways.landed.append(place)
             else:
-                (ways.landed if is_plain and job.by_nonce else ways.stored).append(place)
+                ways.stored.append(place)
         if repeated:
             known = await self._inner.known_keys(tenant_id, [(IDEMPOTENCY, key) for key in repeated.values()])
-            for place in [place for place, key in repeated.items() if (IDEMPOTENCY, key) in known]:
-                (ways.landed if place in ways.landed else ways.published).remove(place)
-                ways.stored.append(place)
+            stored = {place for place, key in repeated.items() if (IDEMPOTENCY, key) in known}
+            ways = _Ways(
+                [*ways.stored, *(place for place in (*ways.landed, *ways.published) if place in stored)],
+                [place for place in ways.landed if place not in stored],
+                [place for place in ways.published if place not in stored],
+            )
         return ways
 
     async def _check_depths(self, tenant_id: int, queues: Queues, names: Collection[str]) -> None:
@@ -159,8 +172,12 @@ class StreamIntake:
             current = queues[name].current
             assert current is not None
             traits = self._streaming.publisher.traits(current.settings)
-            stream = streams_of(current, shared=traits.shared)[Tier(tier)]
-            bodies = await self._codec.pack(stream, [runs[place] for place in places])
+            stream = self._stream(current, Tier(tier), shared=traits.shared)
+            bodies: list[bytes] = []
+            for start in range(0, len(places), _PACKED):
+                bodies += await self._codec.pack(stream, [runs[place] for place in places[start : start + _PACKED]])
+                if start + _PACKED < len(places):
+                    await asyncio.sleep(0)
             for place, body in zip(places, bodies, strict=True):
                 if len(body) <= traits.largest:
                     messages.append(_Message(place, runs[place], current, stream.text, body))
@@ -171,6 +188,15 @@ class StreamIntake:
                 else:
                     ways.stored.append(place)
         return messages
+
+    def _stream(self, queue: StreamQueue, tier: Tier, *, shared: bool) -> StreamName:
+        key = queue.tenant_id, queue.queue, queue.generation, queue.settings.address, tier
+        found = self._names.get(key)
+        if found is None:
+            if len(self._names) >= _NAMES:
+                self._names.clear()
+            found = self._names[key] = streams_of(queue, shared=shared)[tier]
+        return found
 
     async def _store(self, tenant_id: int, jobs: Sequence[NewJob], places: Sequence[int]) -> dict[int, Submitted]:
         if not places:
@@ -209,16 +235,13 @@ class StreamIntake:
         by_stream: dict[str, list[_Message]] = defaultdict(list)
         for message in messages:
             by_stream[message.stream].append(message)
-        publishing = [
-            self._streaming.publisher.publish(part[0].queue.settings, stream, [message.body for message in part])
-            for stream, part in by_stream.items()
-        ]
+        publishing = [self._publish_part(stream, part) for stream, part in by_stream.items()]
+        # A single one without a task.
+        errors = [await publishing[0]] if len(publishing) == 1 else await asyncio.gather(*publishing)
         landed: dict[int, CarriedRun] = {}
-        refusal: BaseException | None = None
-        for part, error in zip(
-            by_stream.values(), await asyncio.gather(*publishing, return_exceptions=True), strict=True
-        ):
-            if isinstance(error, StreamUnavailable) and part[0].queue.settings.fallback:
+        refusal: StreamUnavailable | None = None
+        for part, error in zip(by_stream.values(), errors, strict=True):
+            if error is not None and part[0].queue.settings.fallback:
                 landed |= {message.place: message.run for message in part}
             else:
                 refusal = refusal or error
@@ -226,6 +249,14 @@ class StreamIntake:
         if refusal is not None:
             raise refusal
         return landed
+
+    async def _publish_part(self, stream: str, part: Sequence[_Message]) -> StreamUnavailable | None:
+        settings = part[0].queue.settings
+        try:
+            await self._streaming.publisher.publish(settings, stream, [message.body for message in part])
+        except StreamUnavailable as error:
+            return error
+        return None
 
 
 def _streamed_only(reason: str) -> InvalidInput:

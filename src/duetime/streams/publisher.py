@@ -1,9 +1,9 @@
 """The connections of an event loop to brokers, and publishing with retries.
 
-Callers that publish to a stream at the same time share a publish. A publish that fails is repeated with the same bytes
-for `RETRIED` seconds: the broker may have some of them twice then, which does no harm, because a run id acts once.
-After that the broker counts as unavailable. One caller at a time tries it, and the others are refused at once, until a
-publish succeeds.
+While a publish to a stream is in progress, further callers wait, and share the next one. A publish that fails is
+repeated with the same bytes for `RETRIED` seconds: the broker may have some of them twice then, which does no harm,
+because a run id acts once. After that the broker counts as unavailable. One caller at a time tries it, and the others
+are refused at once, until a publish succeeds.
 """
 
 import asyncio
@@ -46,15 +46,22 @@ class _Outlet:
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         if self._is_tried:
             raise _unavailable()
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue = self._queues.get(stream)
-        if queue is None:
-            queue = self._queues[stream] = deque()
-            task = asyncio.create_task(self._publish_queue(stream, queue))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        queue.append(_Waiting(bodies, answer))
-        await answer
+        if queue is not None:
+            answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            queue.append(_Waiting(bodies, answer))
+            await answer
+            return
+        queue = self._queues[stream] = deque()
+        try:
+            await self._send(stream, bodies)
+        finally:
+            if queue:
+                task = asyncio.create_task(self._publish_queue(stream, queue))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                del self._queues[stream]
 
     async def close(self) -> None:
         """Wait for the publishes in progress."""
@@ -62,7 +69,6 @@ class _Outlet:
             await asyncio.wait(self._tasks)
 
     async def _publish_queue(self, stream: str, queue: deque[_Waiting]) -> None:
-        await asyncio.sleep(0)  # callers of the same turn of the event loop join the first publish
         while queue:
             part: list[_Waiting] = []
             count = 0
