@@ -305,6 +305,29 @@ async def test_a_restored_day_is_found_and_leaves_again(store: Store, archive: A
         await archive.restore(FIRST - 1, None, until)
 
 
+async def test_one_tenant_of_a_day_is_restored_and_leaves_again(
+    store: Store, archive: Archive, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = (await store.tenants.create_tenant(NewTenant("stranger"))).id
+    runs, strange = await ends(store, 7), await ends(store, 7, tenant_id=stranger)
+    time.advance(days=3)
+    await archiver(store, archive).tick()
+    await prune(store)
+    await archive.restore(FIRST, TENANT, time.now + DAY)
+    time.advance(hours=1)
+    await archiver(store, archive).tick()
+    await prune(store)
+    assert [item.id for item in await listed(store)] == runs
+    time.advance(days=2)
+    await archiver(store, archive).tick()
+    await prune(store)
+    assert (await store.reads.counts()).history == 0
+    cold = archived(store, archive.storage)
+    assert [item.id for item in await listed(cold)] == runs
+    assert [item.id for item in await listed(cold, 3, ALL, stranger)] == strange
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_a_restore_continues_where_it_stopped(store: Store, archive: Archive, time: Time) -> None:
     await ends(store, 12)
     hot = await listed(store)

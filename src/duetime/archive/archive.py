@@ -110,8 +110,11 @@ class Archive:
         """Compare the files of archived days that ended before `past`, and let the database remove their rows. Returns
         what is wrong; the days at fault stay, and are archived again."""
         problems = []
+        now = await self._store.now()
         for each in await self._archives.archive_days():
             if each.archived_at is None or each.released_at is not None or end_of(each.day) >= past:
+                continue
+            if each.restored_until is not None and each.restored_until > now:
                 continue
             problem = await self._compare(each)
             if problem is not None:

@@ -42,7 +42,8 @@ select day, pass_no, archived_at, rows, released_at, removed_at, restored_until,
 order by day;
 
 -- forget_archive_days: forget days that were removed a while ago and have no files
-delete from duetime.archive_days where removed_at < :before and claimant is null and not exists (
+delete from duetime.archive_days where removed_at < :before and claimant is null
+    and (dropped_at is not null or mark is not null) and not exists (
     select 1 from duetime.archive_parts p where p.day = archive_days.day);
 
 -- archive_parts_of_day: the files of a day
@@ -73,7 +74,7 @@ delete from duetime.archive_parts where tenant_id = :tenant_id and day = :day an
 select keys as name, count(*) as count from duetime.archive_parts where keys <> '' group by keys;
 
 -- note_restore: keep the rows of a day for a while; then they are compared with the files again
-update duetime.archive_days set restored_until = :until, released_at = null where day = :day and archived_at is not null;
+update duetime.archive_days set restored_until = :until, released_at = null, mark = null where day = :day and archived_at is not null;
 
 -- lanes_of_rows: the lanes that rows of history name
 select id as lane_id, tenant_id, queue, tier, task from duetime.lanes where id = any(:ids::integer[]);
