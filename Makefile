@@ -27,7 +27,7 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
 LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench tests/api/test_pauses.py \
-	tests/fault/test_kafka_cluster.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py tests/fault/test_stream_deaths.py \
+	tests/fault/test_kafka_cluster.py tests/fault/test_stream_workers.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py tests/fault/test_stream_deaths.py \
 	tests/integration/test_ahead.py tests/integration/test_hostile_text.py tests/integration/test_places.py \
 	tests/integration/test_schedule_in_turn.py tests/integration/test_sharing_a_file.py
 

@@ -217,6 +217,7 @@ class StreamReader:
             return not self._closing
 
     def _read_on(self, client: Consumer) -> None:
+        polled_at = monotonic()
         while not self._closing:
             self._served = self._asked
             if self._silent():
@@ -224,13 +225,17 @@ class StreamReader:
             self._serve_commits(client)
             room = self._room()
             if not room:
+                # Rebalances are served by polling, which may bring a message: one more does no harm.
                 if monotonic() - self._wanted_at > _IDLE:
                     self._pause(client, set(self._parts))
+                if monotonic() - polled_at > _POLL:
+                    polled_at = monotonic()
                     self._receive(client, [message for message in (client.poll(0),) if message is not None])
-                self._wait(lambda: self._room() > 0 or bool(self._commits), _IDLE / 2)
+                self._wait(lambda: self._room() > 0 or bool(self._commits), _POLL)
                 continue
             self._pause(client, {number for number, part in self._parts.items() if part.waiting})
             first = client.poll(_POLL_WITH_WORK if self._may_commit() else _POLL)
+            polled_at = monotonic()
             if first is not None:
                 self._receive(client, [first, *(client.consume(room - 1, 0) if room > 1 else ())])
                 if self._hungry:
