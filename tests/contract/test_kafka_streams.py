@@ -73,6 +73,7 @@ UNSAFE = [
     ({**SAFE, "cleanup.policy": "compact"}, "cleanup.policy compact"),
     ({"retention.ms": "1000"}, "retention.ms=1000"),
     ({**SAFE, "retention.bytes": "100000"}, "retention.bytes=100000"),
+    ({**SAFE, "max.message.bytes": "100000"}, "messages of 99488 bytes"),
     ({**SAFE, "min.insync.replicas": "2"}, "accepts no message"),
 ]
 

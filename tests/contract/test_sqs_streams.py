@@ -65,6 +65,7 @@ AS_CREATED = {"MessageRetentionPeriod": "1209600", "MaximumMessageSize": "104857
         ({"FifoQueue": "true"}, "FIFO"),
         ({"RedrivePolicy": "{}"}, "redrive policy"),
         ({"MessageRetentionPeriod": "345600"}, "345600 seconds"),
+        ({"MaximumMessageSize": "1024"}, "messages of 765 bytes"),
     ],
 )
 def test_attributes_that_would_lose_messages(attributes: dict[str, str], said: str) -> None:

@@ -34,6 +34,7 @@ def test_the_parts_of_an_address() -> None:
         ("kafka://host?partition=3", "'partition'"),
         ("kafka://host?partitions=0", "partitions '0'"),
         ("kafka://host?partitions=x", "partitions 'x'"),
+        ("kafka://host?largest=12", "largest '12'"),
         ("kafka://host?tls=yes", "tls 'yes'"),
         ("kafka://host?ca=/ca.pem", "`ca` needs `tls`"),
         ("kafka://host?mechanism=PLAIN", "user and a password"),

@@ -33,7 +33,7 @@ from duetime.streams.sizes import batches, check_sizes
 
 __all__ = ["Delivery", "KafkaBroker"]
 
-_LARGEST = 1_000_000
+_TOGETHER_BYTES = 1_000_000
 _TOGETHER = 500
 """Messages of one batch, which go to one partition."""
 _ATTEMPT = 2.0
@@ -50,8 +50,8 @@ class KafkaBroker:
     shared = True
 
     def __init__(self, address: str) -> None:
-        self.largest = _LARGEST
         self._address = parse(address)
+        self.largest = self._address.largest
         self._client: dict[str, Any] = {
             **self._address.client,
             "client.id": "duetime",
@@ -91,8 +91,7 @@ class KafkaBroker:
     async def check(self, streams: Sequence[str]) -> list[str]:
         if not streams:
             return []
-        self.largest, said = await check_topics(self._opened(), self._watch, self._address, streams)
-        return said
+        return await check_topics(self._opened(), self._watch, self._address, streams)
 
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         check_sizes(bodies, self.largest)
@@ -208,7 +207,8 @@ class _Sender:
         for attempt in range(1, _ATTEMPTS + 1):
             total = self._partitions.get(stream) or await self._count(stream)
             sent = [
-                self._put(stream, self._next(stream, total), batch) for batch in batches(bodies, _TOGETHER, _LARGEST)
+                self._put(stream, self._next(stream, total), batch)
+                for batch in batches(bodies, _TOGETHER, _TOGETHER_BYTES)
             ]
             left: list[bytes] = []
             error: KafkaError | None = None

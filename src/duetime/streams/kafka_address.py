@@ -5,11 +5,13 @@ from urllib.parse import unquote, urlsplit
 
 from duetime.errors import InvalidInput
 from duetime.streams.address import options_of
+from duetime.streams.sizes import largest_of
 
 _PORT = 9092
 _MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _MOST_PARTITIONS = 1000
-_KNOWN = ("prefix", "partitions", "tls", "ca", "mechanism", "accept_retention", "accept_replication")
+_LARGEST = 1_000_000
+_KNOWN = ("prefix", "partitions", "largest", "tls", "ca", "mechanism", "accept_retention", "accept_replication")
 
 
 class KafkaAddress(NamedTuple):
@@ -17,6 +19,8 @@ class KafkaAddress(NamedTuple):
     """The part of the client's configuration that concerns the connection."""
     partitions: int
     """Of a topic that is created."""
+    largest: int
+    """Bytes of a message."""
     accept_retention: bool
     """Whether Kafka may delete messages that no worker has taken in time."""
     accept_replication: bool
@@ -57,7 +61,11 @@ def parse(address: str) -> KafkaAddress:
             "sasl.password": unquote(password),
         }
     return KafkaAddress(
-        client, _partitions(options), _flag(options, "accept_retention"), _flag(options, "accept_replication")
+        client,
+        _partitions(options),
+        largest_of(options, _LARGEST),
+        _flag(options, "accept_retention"),
+        _flag(options, "accept_replication"),
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType  # type: ignore[attr-defined]
@@ -40,13 +40,7 @@ _TOO_EARLY = {
 }
 
 
-class Checked(NamedTuple):
-    largest: int
-    """Bytes of a message."""
-    said: list[str]
-
-
-async def check_topics(admin: AdminClient, watch: Watch, address: KafkaAddress, streams: Sequence[str]) -> Checked:
+async def check_topics(admin: AdminClient, watch: Watch, address: KafkaAddress, streams: Sequence[str]) -> list[str]:
     """Raises `InvalidInput` and `StreamUnavailable`."""
     cluster = await _persist(lambda: answer(admin.describe_cluster(request_timeout=TIMEOUT)))
     brokers = [node.id for node in cluster.nodes]
@@ -57,16 +51,15 @@ async def check_topics(admin: AdminClient, watch: Watch, address: KafkaAddress, 
         for stream in missing:
             await _create(admin, watch, address, stream, len(brokers))
         found |= {stream: await _ready_partitions(admin, stream) for stream in missing}
-    largest, said = [], []
+    said: list[str] = []
     for stream in streams:
         topic = await _settings(admin, ConfigResource(ResourceType.TOPIC, stream))
         copies = min(len(partition.replicas) for partition in found[stream])
         said += _judge(stream, topic, copies, len(brokers), len(found[stream]), address)
-        largest.append(int(topic["max.message.bytes"]) - _OVERHEAD)
         if not address.accept_retention:
             # A deletion that deletes nothing, to learn whether it is allowed.
             await _delete_nothing(admin, TopicPartition(stream, 0, 0))
-    return Checked(min(largest), list(dict.fromkeys(said)))
+    return list(dict.fromkeys(said))
 
 
 async def partitions_of(admin: AdminClient, streams: Sequence[str]) -> dict[str, list[Any]]:
@@ -157,6 +150,7 @@ async def _create(admin: AdminClient, watch: Watch, address: KafkaAddress, strea
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "LogAppendTime",
         "segment.bytes": str(_SEGMENT),
+        "max.message.bytes": str(address.largest + _OVERHEAD),
     }
     topic = NewTopic(stream, address.partitions, copies, config=config)
     made = admin.create_topics([topic], operation_timeout=TIMEOUT, request_timeout=TIMEOUT)[stream]
@@ -175,6 +169,11 @@ def _judge(
     if topic["cleanup.policy"] != "delete":
         raise _refused(
             f"topic {name} has cleanup.policy {topic['cleanup.policy']}, which loses messages", "set it to delete"
+        )
+    if (accepted := int(topic["max.message.bytes"]) - _OVERHEAD) < address.largest:
+        raise _refused(
+            f"topic {name} accepts messages of {accepted} bytes, less than the {address.largest} that are expected",
+            f"set max.message.bytes to {address.largest + _OVERHEAD}, or add largest={accepted} to the address",
         )
     said = [
         f"A partition is read by one worker at a time, so at most {partitions} workers share a tier of this queue.",

@@ -53,7 +53,7 @@ class SqsBroker:
         self._client = SqsClient(self._address)
         self._urls: dict[str, str] = {}
         self._sending = asyncio.Semaphore(_SENDS)
-        self.largest = _fits(_LARGEST_CALL)
+        self.largest = self._address.largest
 
     async def open(self) -> None:
         await self._client.open()
@@ -73,7 +73,6 @@ class SqsBroker:
 
     async def check(self, streams: Sequence[str]) -> list[str]:
         said: list[str] = []
-        largest: list[int] = []
         for stream in streams:
             try:
                 attributes = await self._attributes(stream)
@@ -82,8 +81,6 @@ class SqsBroker:
                     raise InvalidInput(error.message, field="stream", remedy=f"allow {_ACTIONS}") from error
                 raise
             said += judge(stream, attributes, self._address)
-            largest.append(_fits(int(attributes.get("MaximumMessageSize", _LARGEST_CALL))))
-        self.largest = min(largest, default=self.largest)
         return list(dict.fromkeys(said))
 
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
@@ -289,6 +286,12 @@ def judge(stream: str, attributes: Mapping[str, str], address: SqsAddress) -> li
         raise _refused(
             f"queue {stream} has a redrive policy, by which SQS takes messages away",
             "remove its dead-letter queue: duetime has dead letters of its own",
+        )
+    accepted = _fits(int(attributes.get("MaximumMessageSize", _LARGEST_CALL)))
+    if accepted < address.largest:
+        raise _refused(
+            f"queue {stream} accepts messages of {accepted} bytes, less than the {address.largest} that are expected",
+            f"set MaximumMessageSize to {_LARGEST_CALL} or more, or add largest={accepted} to the address",
         )
     kept = int(attributes.get("MessageRetentionPeriod", _KEPT))
     if kept < _KEPT and not address.accept_retention:

@@ -20,8 +20,11 @@ from botocore.session import Session  # type: ignore[import-untyped]
 
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
 from duetime.streams.address import options_of
+from duetime.streams.sizes import largest_of
 
-_KNOWN = ("prefix", "region", "tls", "accept_retention")
+_LARGEST = 196_605
+"""What fits into the 256 KiB that a queue accepts by default, as base64."""
+_KNOWN = ("prefix", "largest", "region", "tls", "accept_retention")
 _REGION = "us-east-1"
 _REGION_NAME = re.compile(r"[a-z]{2,3}(-[a-z]+){1,2}-[0-9]{1,2}")
 _TIMEOUT = 5.0
@@ -39,6 +42,8 @@ class SqsAddress(NamedTuple):
     region: str
     credentials: Credentials | None
     """None: from the environment, the files or the machine."""
+    largest: int
+    """Bytes of a message."""
     accept_retention: bool
     """Whether SQS may delete messages earlier than after 14 days."""
 
@@ -81,7 +86,7 @@ def parse(address: str) -> SqsAddress:
         url, region = None, host
         if not _REGION_NAME.fullmatch(region):
             raise _invalid(f"{region[:40]!r} is no region of SQS", "such as sqs://eu-central-1, or sqs://host:port")
-    return SqsAddress(url, region, credentials, flags["accept_retention"] == "true")
+    return SqsAddress(url, region, credentials, largest_of(options, _LARGEST), flags["accept_retention"] == "true")
 
 
 class SqsClient:
