@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from duetime.archive.archive import Archive
+from duetime import App
+from duetime.archive.archive import Archive, archive_of
 from duetime.archive.archived_store import archived
 from duetime.archive.names import date_of, day_of
 from duetime.archive.storage import FolderStorage, Storage
@@ -112,7 +114,8 @@ async def test_duckdb_reads_the_files_as_documented(store: Store, tmp_path: Path
 _KILLED = """
 import asyncio, sys
 from pathlib import Path
-from duetime.archive.archive import Archive
+from duetime import App
+from duetime.archive.archive import Archive, archive_of
 from duetime.archive.storage import FolderStorage
 from duetime.store.address import store_for, open_ready
 from tests.support.working import quick_settings
@@ -220,3 +223,19 @@ async def test_a_stopped_node_does_not_wait_for_a_day(database_url: str, tmp_pat
         assert sum(part.rows for part in await store.archives.parts_of_day(DAY)) == 200
     finally:
         await store.close()
+
+
+async def test_an_app_finds_archived_runs(database_url: str, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(quick_settings(database_url), archive_url=f"file://{tmp_path}/archive")
+    async with App(settings=settings) as app:
+        store = await app.store()
+        runs = await add_ended(store, DAY, 3, result=b'"done"')
+        archive = archive_of(store, settings)
+        assert archive is not None
+        await store.archives.use_archive(used=True)
+        assert await archive.write_day(DAY, await store.now())
+        assert await archive.release(await store.now() - RETENTION) == []
+        await prune(store)
+        assert (await store.reads.counts()).history == 0
+        assert (await store.reads.run(1, runs[0])).value == "done"
+        assert await listed(store) == runs

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from duetime.archive.archived_store import with_archive
 from duetime.clock import monotonic
 from duetime.errors import StoreUnavailable
 from duetime.process.forks import reset_in_children
@@ -117,7 +118,7 @@ class EmbeddedFile:
 
     async def _open(self, file: "Future[Store]") -> None:
         try:
-            store = store_for(self._settings(), lock_timeout=LOCK_TIMEOUT)
+            store = with_archive(store_for(self._settings(), lock_timeout=LOCK_TIMEOUT), self._settings())
             await open_ready(store)
         except BaseException as error:
             with self._guard:

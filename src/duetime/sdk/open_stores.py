@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from duetime.archive.archived_store import with_archive
 from duetime.clock import monotonic
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
@@ -194,7 +195,7 @@ class Stores:
 
 
 async def _open(settings: Settings) -> Store:
-    store = store_for(settings)
+    store = with_archive(store_for(settings), settings)
     await open_ready(store)
     return store
 
