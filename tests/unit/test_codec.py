@@ -19,7 +19,7 @@ import pytest
 
 import duetime
 from duetime import App, Context, InvalidInput, PayloadMismatch, Snooze
-from tests.support.typed_tasks import CASES, Cat, Customer, Dog, Invoice, Line, Order, Row
+from tests.support.typed_tasks import CASES, Cat, Customer, Dog, Invoice, Line, Order, Row, same
 
 T = TypeVar("T")
 app = App()
@@ -111,6 +111,7 @@ def round_trip(kind: Any, value: Any) -> Any:
         (int, 2**63, "args.value: the integer does not fit in 64 bits"),
         (bool, 1, "args.value: expected bool, got int"),
         (float, "1", "args.value: expected float, got str"),
+        (float, 2**53 + 1, "args.value: 9007199254740993 is not exact as a float"),
         (float, math.nan, "args.value: nan cannot be represented"),
         (float | None, math.inf, "args.value: inf cannot be represented"),
         (bytes, "abcd", "args.value: expected bytes, got str"),
@@ -155,6 +156,22 @@ def round_trip(kind: Any, value: Any) -> Any:
 def test_other_values_are_refused_with_their_path(kind: Any, value: Any, told: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{told}"):
         typed(kind).bind(value=value).encoded()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_accepted_arrives_unchanged(name: str) -> None:
+    """The values of all other types, too: each of them is refused, or arrives as it is."""
+    task = typed(CASES[name].kind)
+    accepted = []
+    for other, case in CASES.items():
+        try:
+            body = task.bind(value=case.value).encoded()
+        except InvalidInput:
+            continue
+        accepted.append(other)
+        found = task.definition.decode(body)["value"]
+        assert same(found, float(case.value) if name == "number" else case.value), other
+    assert name in accepted
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,8 @@ def _check_float(value: Any) -> None:
         if type(value) is not int:
             raise _unexpected(value, float)
         _check_int(value)
+        if float(value) != value:
+            raise Misfit(f"{value} is not exact as a float", remedy="annotate it as int")
     elif not math.isfinite(value):
         raise Misfit(f"{value} cannot be represented in JSON")
 
