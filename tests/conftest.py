@@ -37,8 +37,9 @@ TOGETHER = (
 )
 """What runs in one test process. By path: groups that are named by marks are lost in silence where the test runner and
 its distributor do not fit each other."""
-BY_BROKER = "tests/contract/test_streams.py"
+BY_BROKER = ("tests/contract/test_streams.py", "tests/integration/test_brokers_end_to_end.py")
 """The tests of one broker share a server, which some of them stop."""
+BROKERS = ("redis", "rabbitmq", "kafka", "sqs")
 OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka", "tests/contract/test_sqs_streams.py": "sqs"}
 """These share it too, because it takes seconds to start."""
 
@@ -46,7 +47,7 @@ OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka", "tests/contract/te
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(BY_BROKER):
-            return nodeid.rpartition("[")[2].rstrip("]").partition("-")[0]
+            return next(part for part in nodeid.rpartition("[")[2].rstrip("]").split("-") if part in BROKERS)
         if (broker := OF_BROKER.get(nodeid.partition("::")[0])) is not None:
             return broker
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)

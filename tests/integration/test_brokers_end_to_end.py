@@ -1,0 +1,37 @@
+"""A run through each broker, from the submission to the result."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from duetime import App
+from duetime.engine import stream_intake
+from duetime.model.carried import StreamSettings
+from duetime.model.job import DEFAULT_TENANT
+from duetime.streams.setup import apply_change, check_change
+from tests.support.broker_server import BrokerServer
+from tests.support.brokers import BROKERS, running
+from tests.support.working import PATIENCE, working
+
+MAIL = "mail"
+
+
+@pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.kind)
+async def test_runs_go_through_the_broker(kind: type[BrokerServer], app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_intake, "SETTLED", 0.0)
+    address = running(kind).address
+    settings = StreamSettings(f"{address}{'&' if '?' in address else '?'}prefix=t{uuid4().hex[:12]}")
+
+    @app.task(queue=MAIL, name="echo")
+    async def echo(word: str) -> str:
+        return word
+
+    store = await app.store()
+    checked = await check_change(store.streams, DEFAULT_TENANT, MAIL, lambda _: settings, sealed=False)
+    await apply_change(store.streams, DEFAULT_TENANT, MAIL, checked)
+    async with working(app):
+        receipts = await asyncio.gather(*(app.submit("echo", {"word": str(n)}) for n in range(50)))
+        assert {receipt.via for receipt in receipts} == {"stream"}
+        results = await asyncio.gather(*(receipt.result(PATIENCE) for receipt in receipts))
+        assert results == [str(n) for n in range(50)]
