@@ -2,20 +2,22 @@
 
 The runs are in the stream before the worker starts. The limit is a pinned loop of the raw clients (`limits/stream.py`).
 Both go from the first read to the last completion. The same worker drains the same number of runs from the store's own
-lanes for comparison. Latency is the time from publishing to an idle worker until the task begins.
+lanes for comparison. Latency is the time from publishing to an idle worker until the task begins. The notes have the
+CPU time of the database per run, from the submission in bulk to the end, both ways.
 """
 
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
 from bench import drain, limits
 from bench.context import Bench
 from bench.ended import ended_rate
 from bench.goals import Target
+from bench.processes import cpu_of_family
 from bench.shares import share
 from bench.stores import migrated
 from duetime.crypto.sealer import Sealer
@@ -38,6 +40,7 @@ from tests.support.redis_server import RedisServer
 QUEUE = "stream"
 SLOTS = 1_000
 GAP = 0.02
+COST = "database, µs of CPU per run"
 TARGETS = {
     ("postgres", "redis"): Target(of_limit=0.6, of_best_peer=3.0),
     ("postgres", "idle to started p50, ms"): Target(most=2.0),
@@ -51,8 +54,11 @@ async def run(bench: Bench) -> None:
     with RedisServer(appendonly="yes", appendfsync="everysec") as redis:
         for _ in range(bench.knobs.rounds):
             report.limit("postgres", "redis", await limits.drain_redis(bench.databases.postgres(), redis.address, runs))
-            report.ours("postgres", "redis", await _drain(bench, redis, runs))
-            report.ours("postgres", "store", await drain._inside(bench, "postgres", runs))
+            cost: dict[str, float] = {}
+            report.ours("postgres", "redis", await _drain(bench, redis, runs, cost))
+            report.ours("postgres", "store", await _drain_store(bench, runs, cost))
+            cost["stream / store"] = cost["stream"] / cost["store"]
+            report.notes.setdefault(COST, []).append(cost)
             lags = await _lags(bench, redis, int(bench.knobs.seconds / GAP))
             report.ours("postgres", "idle to started p50, ms", share(lags, 0.5) * 1000)
             async for peer, figure in bench.peers.measured(lambda peer: peer.drain(bench.knobs.scaled(peer.drains))):
@@ -60,11 +66,30 @@ async def run(bench: Bench) -> None:
     report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
 
 
-async def _drain(bench: Bench, redis: RedisServer, runs: int) -> float:
+@contextmanager
+def _database_cost(bench: Bench, runs: int, cost: dict[str, float], name: str) -> Iterator[None]:
+    """What the database uses inside the block, in microseconds of CPU per run."""
+    pid = bench.databases.server.pid
+    before = cpu_of_family(pid)
+    yield
+    cost[name] = (cpu_of_family(pid) - before) / runs * 1e6
+
+
+async def _drain(bench: Bench, redis: RedisServer, runs: int, cost: dict[str, float]) -> float:
     dsn = bench.databases.postgres()
     async with migrated(PostgresStore(dsn)) as store, _streamed(store, redis) as (broker, stream):
-        await fill(store, broker, stream, runs)
-        await drain_stream(store, runs)
+        with _database_cost(bench, runs, cost, "stream"):
+            await fill(store, broker, stream, runs)
+            await drain_stream(store, runs)
+        return await ended_rate(dsn, runs)
+
+
+async def _drain_store(bench: Bench, runs: int, cost: dict[str, float]) -> float:
+    dsn = bench.databases.postgres()
+    async with migrated(PostgresStore(dsn)) as store:
+        with _database_cost(bench, runs, cost, "store"):
+            await drain.fill(store, runs)
+            await drain.drain(store, drain.TASKS["async"], runs, slots=SLOTS)
         return await ended_rate(dsn, runs)
 
 

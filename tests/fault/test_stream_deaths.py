@@ -1,5 +1,7 @@
 """Workers of a stream queue that die: their messages come back, land, and end once."""
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
@@ -7,7 +9,7 @@ import pytest
 
 from duetime.crypto.sealer import Sealer
 from duetime.ids import show
-from duetime.model.carried import CarriedRun
+from duetime.model.carried import CarriedRun, StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from duetime.settings import Settings
@@ -15,7 +17,7 @@ from duetime.store.wrappers.sealed import sealed
 from tests.support.brokers import running
 from tests.support.fleet import Fleet
 from tests.support.redis_server import RedisServer
-from tests.support.streaming import Streamed, streamed
+from tests.support.streaming import QUEUE, Streamed, streamed
 from tests.support.waiting import eventually
 from tests.support.working import ENCRYPTION
 
@@ -83,3 +85,32 @@ async def test_a_run_that_kills_its_workers_ends_as_a_dead_letter(fleet: Fleet, 
     assert await effects_of(fleet, poison.run_id, "begin") == 4
     found = await fleet.store.reads.run(DEFAULT_TENANT, poison.run_id)
     assert (found.state, found.lost) == (RunState.FAILED, 4)
+
+
+async def test_workers_are_killed_and_stopped_under_load(fleet: Fleet, mail: Streamed) -> None:
+    """With messages that come twice, stored runs of the same queue, and a change of the stream in the middle."""
+    fleet.server(**SHORT)
+    workers = [fleet.worker(slots=20, **SHORT) for _ in range(2)]
+    carried: list[CarriedRun] = []
+    stored = 0
+    for number in range(12):
+        fresh = await mail.carry("append", *({"number": number} for _ in range(40)))
+        fresh += await mail.carry("hold", *({"seconds": 0.3} for _ in range(5)))
+        await mail.publish(fresh[::4])
+        carried += fresh
+        stored += len(await fleet.submit("append", [{"number": number}] * 5, queue=QUEUE))
+        await asyncio.sleep(0.4)
+        if number % 3 == 1:
+            worker = workers.pop(0)
+            worker.kill() if number % 2 else worker.send(signal.SIGTERM)
+            workers.append(fleet.worker(slots=20, **SHORT))
+        if number == 6:
+            address = mail.queue.settings.address + "b"  # another prefix
+            queue = await mail.store.streams.set_stream(DEFAULT_TENANT, QUEUE, StreamSettings(address))
+            assert queue is not None
+            mail.queue = queue
+    await all_ended(fleet, carried)
+    await fleet.ended(len(carried) + stored, within=90)
+    await eventually(mail.is_empty)
+    ends = await fleet.fetch("select run_id from duetime.history where end_state is not null")
+    assert len(ends) == len({row[0] for row in ends}) == len(carried) + stored
