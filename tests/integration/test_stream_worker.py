@@ -15,7 +15,7 @@ import pytest
 from duetime import App, Context
 from duetime.engine.intake import prepare
 from duetime.engine.stream_lander import StreamLander
-from duetime.errors import NotFound, StoreUnavailable
+from duetime.errors import LeaseLost, NotFound, StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
@@ -279,6 +279,28 @@ async def test_a_checkpoint_and_progress_land_the_run(app: App, mail: Streamed) 
         await all_are(mail.store, [run], RunState.SUCCEEDED)
         await eventually(mail.is_empty)
     assert await attempts_of(mail.store, run) == [AttemptState.FAILED, AttemptState.SUCCEEDED]
+
+
+async def test_a_late_report_does_not_land_a_run_that_is_ending(app: App, mail: Streamed) -> None:
+    contexts: list[Context] = []
+
+    @app.task(name="save")
+    async def save(ctx: Context) -> None:
+        contexts.append(ctx)
+
+    end = mail.store.streams.end_carried
+
+    async def after_a_report(*of: Any) -> frozenset[UUID]:
+        with pytest.raises(LeaseLost):
+            await contexts[0].checkpoint({"at": 5})
+        return await end(*of)
+
+    mail.store.streams.end_carried = after_a_report  # type: ignore[method-assign]
+    (run,) = await mail.carry("save", {})
+    async with working(app):
+        await all_are(mail.store, [run], RunState.SUCCEEDED)
+        await eventually(mail.is_empty)
+    assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
 
 
 async def test_a_worker_that_stops_hands_back_what_it_began(app: App, mail: Streamed) -> None:

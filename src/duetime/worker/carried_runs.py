@@ -111,21 +111,22 @@ class CarriedRuns:
         before = monotonic() - age
         late = [each for each in list(self.held.values()) if each.fetched <= before and each.session.id == worker_id]
         if late:
-            await self.land(late, store, "long", if_running=True)
+            await self.land(late, store, "long")
 
     def end(self, held: Iterable[Held]) -> None:
-        """The outcomes of these runs are known: only the caller lands them from now on."""
+        """The outcomes of these runs are known: only the caller lands them from now on. If a late report landed a run
+        whose end is on its way to history, the store would refuse the end, and the run would never end."""
         with self._lock:
             for each in held:
                 each.ending = True
 
-    async def land(self, held: Sequence[Held], store: Store, reason: str, *, if_running: bool = False) -> None:
-        """See to it that these runs have landed, whatever thread has begun that. Raises `StoreUnavailable` and
-        `StoreRejected`; may be repeated."""
+    async def land(self, held: Sequence[Held], store: Store, reason: str, *, has_ended: bool = False) -> None:
+        """See to it that these runs have landed, whatever thread has begun that; those whose outcomes are known only
+        with `has_ended`. Raises `StoreUnavailable` and `StoreRejected`; may be repeated."""
         with self._lock:
             fresh: dict[Session, list[Held]] = {}
             for each in held:
-                if each.landing is None and not (if_running and each.ending):
+                if each.landing is None and (has_ended or not each.ending):
                     fresh.setdefault(each.session, []).append(each)
             for session, group in fresh.items():
                 landing = Landing(group, session, reason)

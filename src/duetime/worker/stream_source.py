@@ -68,7 +68,7 @@ class StreamSource(StoreSource):
         landings: dict[Landing, None] = {}
         if len(ends) < len(mine):
             others = [pair for pair in mine if not pair[0].over]
-            await self._carried.land([each for each, _ in others], self._store, "outcome")
+            await self._carried.land([each for each, _ in others], self._store, "outcome", has_ended=True)
             for each, item in others:
                 landing = each.landing
                 if landing is not None and item.run_id in landing.stored:
@@ -126,5 +126,5 @@ class StreamSource(StoreSource):
         found = self._carried.held
         mine = [found[run_id] for run_id in run_ids if run_id in found]
         if mine:
-            await self._carried.land([each for each in mine if not each.over], self._store, reason)
+            await self._carried.land(mine, self._store, reason)
         return mine
