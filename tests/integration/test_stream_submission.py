@@ -14,6 +14,7 @@ from duetime.cli.main import application
 from duetime.clock import monotonic, monotonic_from
 from duetime.engine import stream_intake
 from duetime.errors import InStream, InvalidInput, NotFound, StoreUnavailable, StreamFull, StreamUnavailable
+from duetime.model.access import Role
 from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
@@ -407,3 +408,47 @@ async def test_without_the_store_a_reading_is_used_for_a_minute(
     with monotonic_from(lambda: began + 65), pytest.raises(StoreUnavailable):
         await streamed.app.submit("send", {"to": "x"})
     assert len(await streamed.runs()) == 2
+
+
+async def test_a_publish_by_an_old_reading_lands_too(streamed: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process stood still before its publish: the stream may have been retired, and have no consumer."""
+    publish = publisher.Publisher.publish
+    stood_still = 0.0
+
+    async def late(*of: Any) -> None:
+        nonlocal stood_still
+        stood_still = 130.0
+        await publish(*of)
+
+    monkeypatch.setattr(publisher.Publisher, "publish", late)
+    began = monotonic()
+    with monotonic_from(lambda: began + stood_still):
+        receipt = await streamed.app.submit("send", {"to": "x"})
+    assert receipt.via == "store" and await counts(streamed) == (0, 1)
+    (run,) = await streamed.runs()
+    assert await streamed.store.streams.end_carried(ids.new_id(), [CarriedEnd(run, run.due)]) == {run.run_id}
+
+
+async def test_a_repeated_request_is_not_stored_by_an_old_reading(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queue may be a stream queue by now, where the request was published; whether or not others are."""
+    read, is_away = streamed.store.streams.stream_queues, False
+
+    async def stream_queues(tenant_id: int | None = None) -> list[StreamQueue]:
+        if is_away:
+            raise StoreUnavailable("it is away")
+        return await read(tenant_id)
+
+    monkeypatch.setattr(streamed.store.streams, "stream_queues", stream_queues)
+    async with serving(streamed.store, streamed.app.settings) as server:
+        key = await server.key(Role.ADMIN, (await server.tenant("other")).id)
+
+        async def submit() -> int:
+            body, nonce = {"task": "send", "args": {"to": "x"}, "queue": MAIL}, {"Duetime-Nonce": str(ids.new_id())}
+            return (await server.post("/v1/jobs", body, headers=nonce, key=key)).status
+
+        assert await submit() == 201
+        is_away, began = True, monotonic()
+        with monotonic_from(lambda: began + 5):
+            assert await submit() == 503

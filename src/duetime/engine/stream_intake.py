@@ -2,8 +2,9 @@
 
     plain, on a stream queue    published: the message is the run, and there is no row
     not plain                   stored; refused if the queue takes streamed runs only
-    may be in a stream already  landed: after a publish that failed, if the queue falls back to the store; and a
-                                repeated request around a change of kind. A plain row would make one id two runs.
+    may be in a stream already  landed: after a publish that failed, if the queue falls back to the store; after one
+                                that took so long that its stream may have been retired; and a repeated request
+                                around a change of kind. A plain row would make one id two runs.
 
 A batch is checked as a whole before a part of it is stored or published. A broker that fails midway has accepted a
 part, and repeating the request does no harm.
@@ -16,9 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from duetime.clock import SystemClock
+from duetime.clock import SystemClock, monotonic
 from duetime.crypto.sealer import Sealer
-from duetime.engine.stream_kinds import READ_EVERY, RECENT, REPEATABLE, SETTLED, Kind
+from duetime.engine.stream_kinds import READ_EVERY, RECENT, REPEATABLE, SETTLED, TRUSTED, Kind
 from duetime.engine.stream_sight import StreamSight
 from duetime.engine.streaming import Streaming, generations
 from duetime.errors import InvalidInput, StoreUnavailable, StreamFull, StreamUnavailable
@@ -70,7 +71,8 @@ class StreamIntake:
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if self._kinds.age > READ_EVERY:
-            await self._renew(jobs)
+            await self._renew(tenant_id, jobs)
+        read_at = monotonic() - self._kinds.age
         queues = self._kinds.tenants.get(tenant_id)
         if queues is None:
             return await self._inner.submit(tenant_id, jobs)
@@ -81,20 +83,20 @@ class StreamIntake:
         answers = await self._store(tenant_id, jobs, ways.stored)
         landed = {place: runs[place] for place in ways.landed}
         await self._land(landed)
-        landed |= await self._publish(messages)
+        landed |= await self._publish(messages, read_at)
         for place, run in runs.items():
             if place not in answers:
                 via: Via = "store" if place in landed else "stream"
                 answers[place] = Submitted(run.job_id, moment(run.due), run.run_id, via=via)
         return [answers[place] for place in range(len(jobs))]
 
-    async def _renew(self, jobs: Sequence[NewJob]) -> None:
+    async def _renew(self, tenant_id: int, jobs: Sequence[NewJob]) -> None:
         """Read the kinds. A request that may be a repeated one must not be stored by an old reading: it may have been
         published meanwhile."""
         is_doubtful = self._kinds.age > RECENT and any(job.by_nonce for job in jobs)
         is_old = self._kinds.age > RECENT and bool(self._kinds.tenants)
         await self._kinds.renew(self._streams, wait=self._embedded or is_doubtful or is_old)
-        if is_doubtful and self._kinds.age > RECENT and not self._kinds.tenants:
+        if is_doubtful and self._kinds.age > RECENT and tenant_id not in self._kinds.tenants:
             raise _unread()
 
     async def _split(self, tenant_id: int, jobs: Sequence[NewJob], queues: Queues) -> _Ways:
@@ -229,19 +231,21 @@ class StreamIntake:
         if runs:
             await self._streams.land(list(runs.values()), Landed.WAITING)
 
-    async def _publish(self, messages: Sequence[_Message]) -> dict[int, CarriedRun]:
-        """Publish all messages. Returns the runs that landed in the store instead, because their broker is unavailable.
-        Raises `StreamUnavailable` when the queue of one of them does not fall back to the store."""
+    async def _publish(self, messages: Sequence[_Message], read_at: float) -> dict[int, CarriedRun]:
+        """Publish all messages. Returns the runs that landed in the store instead or too, because their broker is
+        unavailable, or because the kinds were read too long ago. Raises `StreamUnavailable` when the queue of one of
+        them does not fall back to the store."""
         by_stream: dict[str, list[_Message]] = defaultdict(list)
         for message in messages:
             by_stream[message.stream].append(message)
         publishing = [self._publish_part(stream, part) for stream, part in by_stream.items()]
         # A single one without a task.
         errors = [await publishing[0]] if len(publishing) == 1 else await asyncio.gather(*publishing)
+        is_late = monotonic() - read_at > TRUSTED
         landed: dict[int, CarriedRun] = {}
         refusal: StreamUnavailable | None = None
         for part, error in zip(by_stream.values(), errors, strict=True):
-            if error is not None and part[0].queue.settings.fallback:
+            if is_late if error is None else part[0].queue.settings.fallback:
                 landed |= {message.place: message.run for message in part}
             else:
                 refusal = refusal or error

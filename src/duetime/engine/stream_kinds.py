@@ -20,6 +20,9 @@ READ_EVERY = 1.0
 RECENT = 2.0
 """Seconds after which a reading is too old for a submission that may be a repeated one."""
 USABLE = 60.0
+TRUSTED = 2 * USABLE
+"""Seconds after a reading in which what is published by it is surely consumed. A process may stand still between its
+reading and its publish; workers consume an earlier generation for longer than this (`STILL_PUBLISHED`)."""
 SETTLED = 15.0
 """Seconds after a change of kind in which other processes may still store requests by the earlier kind: `RECENT`, and
 the time that a transaction takes."""
