@@ -113,10 +113,13 @@ async def test_a_password_is_never_shown_and_the_address_only_to_root(
     assert answer.status == 200, answer.json
     shown = answer.json["stream"]["address"]
     assert "***" in shown and str(guarded.port) in shown
-    seen = [answer, await api.get("/v1/queues"), await api.get("/v1/queues/mail"), await api.get("/v1/admin/audit")]
+    seen = [answer, await api.get("/v1/queues"), await api.get("/v1/queues/mail"), await api.get("/v1/audit")]
     viewer = await api.get("/v1/queues/mail", key=await api.key(Role.VIEWER))
     assert (viewer.json["stream"]["broker"], viewer.json["stream"]["address"]) == ("redis", None)
     assert all(SECRET.encode() not in each.body for each in (*seen, viewer))
+    trail = await api.get("/v1/audit", key=await api.key(Role.ADMIN))
+    assert trail.json["items"][0]["detail"] == "redis, generation 1"
+    assert str(guarded.port).encode() not in trail.body, "only a root key sees addresses"
     await api.service.tick()
     assert not any(SECRET.encode() in value for _, _, value in dumped(database_url)), "the database does not have it"
     assert await current(api) == [("mail", address)]

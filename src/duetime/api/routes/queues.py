@@ -150,7 +150,9 @@ async def _checked(call: Call, name: str, asked: StreamRequest | None, limits: Q
 
 async def _set_stream(call: Call, name: str, checked: CheckedStream) -> None:
     made = await apply_change(call.service.store.streams, call.tenant_id, name, checked)
-    await call.act("queues.stream", name, "store" if made is None else shown_address(made.settings.address))
+    # The tenant's administrators read this, and only a root key sees addresses.
+    detail = "store" if made is None else f"{broker_name(made.settings.address)}, generation {made.generation}"
+    await call.act("queues.stream", name, detail)
 
 
 def _is_root(call: Call) -> bool:
