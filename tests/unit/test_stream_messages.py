@@ -2,8 +2,9 @@
 
 import re
 import sys
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
 from duetime.crypto.sealer import Sealer
@@ -102,6 +103,12 @@ async def test_a_run_of_another_tenant_is_refused_in_a_stream_of_one() -> None:
     bodies = await PLAIN.pack(HIGH, [run_of(tenant=8)])
     assert isinstance((await PLAIN.unpack(HIGH, bodies))[0], Refused)
     assert isinstance((await PLAIN.unpack(ALL, bodies))[0], CarriedRun)
+
+
+async def test_a_run_whose_end_could_not_be_stored_is_refused() -> None:
+    """Otherwise the worker would hold its message for ever."""
+    bodies = await PLAIN.pack(HIGH, [msgspec.structs.replace(run_of(), run_id=UUID(int=2**128 - 1))])
+    assert isinstance((await PLAIN.unpack(HIGH, bodies))[0], Refused)
 
 
 QUEUES = [

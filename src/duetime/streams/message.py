@@ -25,6 +25,8 @@ _MARK = b"\xc1"
 """The byte that MessagePack never uses. Without it, any stray message would look like a newer version."""
 _HEAD = _MARK + bytes([VERSION])
 _LANES_REMEMBERED = 10_000
+_LAST = 253_402_300_799_999
+"""The last millisecond of the year 9999: the end of a run with a later id could not be stored."""
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Task = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
@@ -116,6 +118,8 @@ def _unpack(stream: StreamName, lanes: _Lanes, body: bytes) -> Unpacked:
         return Refused(f"the message cannot be decoded: {error}")
     if isinstance(message, _Announced):
         return Announcement(message.run_id, message.lane_id)
+    if message.run_id.int >> 80 > _LAST:
+        return Refused("the id of the run has no moment that can be stored")
     tenant_id, task = message.tenant_id, message.task
     if tenant_id != stream.tenant_id and stream.tenant_id is not None:
         return Refused("the message names another tenant than its stream")
