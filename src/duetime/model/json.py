@@ -6,6 +6,7 @@ the path.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -45,8 +46,7 @@ def too_large(size: int, field: str, limit: int) -> InvalidInput:
     )
 
 
-def decode(body: bytes) -> Any:
-    return _decoder.decode(body)
+decode: Callable[[bytes], Any] = _decoder.decode
 
 
 def _fits(value: object, depth: int) -> bool:

@@ -98,7 +98,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True):
 
     def encoded(self, limit: int | None = None) -> bytes:
         """The arguments as they are stored."""
-        codec = self.task.definition.arguments
+        codec = self.task.codec
         return json.encode(self.args, field="args", limit=limit) if codec is None else codec.encode(self.args, limit)
 
     def __repr__(self) -> str:
@@ -131,6 +131,7 @@ class Task(Generic[P, R_co]):
         self.resolved: Resolved | None = self.base
         """The resolved form of both; None if it depends on the day of submission."""
         self.connection: object = None
+        self.codec = definition.arguments
         self.function = function = definition.function
         self._required, self._known = definition.required, definition.known
         parameters = definition.signature.parameters.values()
