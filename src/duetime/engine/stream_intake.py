@@ -80,13 +80,13 @@ class StreamIntake:
         await self._check_depths(tenant_id, queues, {jobs[place].lane.queue for place in ways.published})
         runs = await self._carried(tenant_id, jobs, ways)
         messages = await self._pack(jobs, queues, runs, ways)
-        answers = await self._store(tenant_id, jobs, ways.stored)
-        landed = {place: runs[place] for place in ways.landed}
-        await self._land(landed)
-        landed |= await self._publish(messages, read_at)
+        answers = await self._store(tenant_id, jobs, ways.stored, ways.landed)
+        fallen_back = await self._publish(messages, read_at)
+        answers |= await self._store(tenant_id, jobs, (), [place for place in fallen_back if jobs[place].by_nonce])
+        await self._land({place: run for place, run in fallen_back.items() if not jobs[place].by_nonce})
         for place, run in runs.items():
             if place not in answers:
-                via: Via = "store" if place in landed else "stream"
+                via: Via = "store" if place in fallen_back else "stream"
                 answers[place] = Submitted(run.job_id, moment(run.due), run.run_id, via=via)
         return [answers[place] for place in range(len(jobs))]
 
@@ -117,21 +117,19 @@ class StreamIntake:
                 reason = "running_runs"
             if reason is not None and kind.current is not None and kind.current.settings.only:
                 raise _streamed_only(reason)
-            if is_plain and job.idempotency_key is not None and kind.age < REPEATABLE:
-                repeated[place] = job.idempotency_key
             is_settled = not job.by_nonce or kind.age >= SETTLED
             if reason is None and kind.current is not None and is_settled:
                 ways.published.append(place)
-            elif is_plain and job.by_nonce and (is_settled or kind.was_streamed):
-                ways.landed.append(place)
+                if job.by_nonce and job.idempotency_key is not None and kind.age < REPEATABLE:
+                    repeated[place] = job.idempotency_key
             else:
-                ways.stored.append(place)
+                (ways.landed if is_plain and job.by_nonce else ways.stored).append(place)
         if repeated:
             known = await self._inner.known_keys(tenant_id, [(IDEMPOTENCY, key) for key in repeated.values()])
             stored = {place for place, key in repeated.items() if (IDEMPOTENCY, key) in known}
             ways = _Ways(
-                [*ways.stored, *(place for place in (*ways.landed, *ways.published) if place in stored)],
-                [place for place in ways.landed if place not in stored],
+                [*ways.stored, *(place for place in ways.published if place in stored)],
+                ways.landed,
                 [place for place in ways.published if place not in stored],
             )
         return ways
@@ -151,7 +149,7 @@ class StreamIntake:
                 )
 
     async def _carried(self, tenant_id: int, jobs: Sequence[NewJob], ways: _Ways) -> dict[int, CarriedRun]:
-        places = [*ways.landed, *ways.published]
+        places = ways.published
         if not places:
             return {}
         runs = await self._streams.carry(tenant_id, [jobs[place] for place in places])
@@ -200,11 +198,17 @@ class StreamIntake:
             found = self._names[key] = streams_of(queue, shared=shared)[tier]
         return found
 
-    async def _store(self, tenant_id: int, jobs: Sequence[NewJob], places: Sequence[int]) -> dict[int, Submitted]:
+    async def _store(
+        self, tenant_id: int, jobs: Sequence[NewJob], stored: Sequence[int], landing: Sequence[int]
+    ) -> dict[int, Submitted]:
+        """Store jobs, and let others land: with their nonces, so that a server that stores the same request by another
+        kind finds it."""
+        places = [*stored, *landing]
         if not places:
             return {}
-        part = [jobs[place] for place in places]
-        if self._kinds.age > RECENT and any(job.by_nonce for job in part):
+        part = [jobs[place] for place in stored]
+        part += [msgspec.structs.replace(jobs[place], lands=True) for place in landing]
+        if self._kinds.age > RECENT and any(jobs[place].by_nonce for place in stored):
             raise _unread()
         try:
             answers = await self._inner.submit(tenant_id, part)
@@ -249,8 +253,9 @@ class StreamIntake:
                 landed |= {message.place: message.run for message in part}
             else:
                 refusal = refusal or error
-        await self._land(landed)
         if refusal is not None:
+            # What falls back is stored all the same: the caller repeats the request.
+            await self._land(landed)
             raise refusal
         return landed
 

@@ -44,11 +44,6 @@ class Kind(NamedTuple):
     def age(self) -> float:
         return monotonic() - self.changed_at
 
-    @property
-    def was_streamed(self) -> bool:
-        """Whether it has gone through a stream before its last change."""
-        return any(not queue.current for queue in self.generations)
-
 
 class StreamKinds:
     def __init__(self) -> None:

@@ -151,6 +151,8 @@ class NewJob(msgspec.Struct, frozen=True):
     idempotency key is bound to this hash then. The job that a `key` names is the same in any request."""
     by_nonce: bool = False
     """Whether its idempotency key is a nonce (`model/nonce.py`), from which its id was computed."""
+    lands: bool = False
+    """Whether its run may be in a stream: then its id is spent where it is stored, as if it had landed."""
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that is created directly as a run."""

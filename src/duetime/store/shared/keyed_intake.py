@@ -78,6 +78,7 @@ class KeyedIntake(SharedRole, ABC):
                 edited.add(job.id)
             else:
                 placed[job.id] = met or Placed(job)
+        answers |= await _land(transaction, placed)
         answers |= await self._place(transaction, tenant_id, placed, lanes)
         keys = key_rows(jobs, known, answers, edited.union(placed))
         await transaction.put("put_keys", KeyRow._fields, keys, tenant_id=tenant_id)
@@ -113,6 +114,20 @@ class KeyedIntake(SharedRole, ABC):
             answers |= await insert_dependents(transaction, tenant_id, dependents, lanes)
         await refollow(transaction, tenant_id, [place.job.id for place in placed.values() if not place.created])
         return answers
+
+
+async def _land(transaction: Transaction, placed: dict[UUID, Placed]) -> dict[UUID, Submitted]:
+    """Spend the ids of runs that may be in a stream. Those that have ended or landed before are not placed."""
+    landing = {place.job.first_run_id(): asked_id for asked_id, place in placed.items() if place.job.lands}
+    if not landing:
+        return {}
+    rows = await transaction.each("spend_ids", ("run_id",), [(run_id,) for run_id in sorted(landing)])
+    over = landing.keys() - {row["run_id"] for row in rows}
+    now = await transaction.now() if over else None
+    answers = {landing[run_id]: Submitted(landing[run_id], now, run_id) for run_id in over}
+    for asked_id in answers:
+        del placed[asked_id]
+    return answers
 
 
 async def _insert_recurring(transaction: Transaction, tenant_id: int, placed: Placed) -> Submitted:

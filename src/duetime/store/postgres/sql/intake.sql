@@ -80,6 +80,10 @@ where k.tenant_id = :tenant_id and (k.kind <> 'k'
     or (select 1 from duetime.jobs j where j.id = k.job_id and j.state < JobState.ENDED) is not null
     or (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is not null);
 
+-- spend_ids: spend the ids of runs; returns those that were not spent before
+insert into duetime.spent (run_id) select w.run_id from unnest(:run_id::uuid[]) as w(run_id) order by 1
+on conflict do nothing returning run_id;
+
 -- put_keys: store what keys lead to
 insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
 select :tenant_id, k.kind::"char", k.key, k.job_id, k.run_id, k.fingerprint, k.next_run, duetime.now()

@@ -22,6 +22,9 @@ select k.kind, k.key from keys k where k.tenant_id = :tenant_id and k.kind = :ki
     or exists (select 1 from jobs j where j.id = k.job_id and j.state < JobState.ENDED)
     or exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id));
 
+-- spend_ids: spend the id of a run; returns it if it was not spent before
+insert into spent (run_id) values (:run_id) on conflict do nothing returning run_id;
+
 -- put_keys: store what keys lead to
 insert into keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
 values (:tenant_id, :kind, :key, :job_id, :run_id, :fingerprint, :next_run, :now)
