@@ -19,7 +19,7 @@ from duetime.errors import LeaseLost, NotFound, StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamSettings
 from duetime.model.job import DEFAULT_TENANT, Options
 from duetime.model.lane import Tier
 from duetime.model.retry import RetryPolicy
@@ -28,6 +28,7 @@ from duetime.model.schedule import Once
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
 from duetime.streams.brokers import Brokers
+from duetime.streams.names import streams_of
 from duetime.telemetry.meters import Meters
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
@@ -485,6 +486,36 @@ async def test_remote_workers_get_carried_runs_through_the_store(app: App, mail:
     await brokers.close()
     assert ran == Counter(range(20))
     assert meters.landed == Counter(remote=20)
+
+
+async def test_a_broker_that_is_away_does_not_keep_others_from_remote_workers(app: App, mail: Streamed) -> None:
+    store, land = mail.store, mail.store.streams.land
+    with RedisServer() as leaving:
+        settings = StreamSettings(leaving.address)
+        await store.streams.set_stream(DEFAULT_TENANT, "post", settings)
+
+        async def land_last(*of: Any) -> frozenset[UUID]:
+            stored = await land(*of)
+            leaving.stop()  # before its message is acknowledged
+            return stored
+
+        store.streams.land = land_last  # type: ignore[method-assign]
+        brokers = Brokers()
+        lander = StreamLander(
+            store, brokers, Meters(), lambda: {(DEFAULT_TENANT, frozenset()): 10}, lease=timedelta(seconds=5)
+        )
+        (post,) = await store.streams.carry(DEFAULT_TENANT, [prepare(task="t", args={}, max_payload=9, queue="post")])
+        stream = streams_of((await store.streams.stream_queues())[-1], shared=False)[Tier.MEDIUM]
+        await (await brokers.at(settings)).publish(stream.text, await mail.codec.pack(stream, [post]))
+        landing = asyncio.create_task(lander.loop.run())
+        await all_are(store, [post], RunState.PENDING)
+        runs = await mail.carry("t", {}, {})
+        await all_are(store, runs, RunState.PENDING)
+        await eventually(mail.is_empty)
+        lander.loop.stop()
+        await landing
+        await lander.close()
+        await brokers.close()
 
 
 async def test_tiers_share_the_slots(app: App, mail: Streamed) -> None:

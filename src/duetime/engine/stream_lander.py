@@ -56,10 +56,14 @@ class StreamLander:
         self.loop = Loop("stream lander", self.tick)
 
     async def tick(self) -> float:
-        for outlet in self._outlets.values():
-            await outlet.land()  # what an unavailable store has left
-        rooms = self._rooms()
         now = monotonic()
+        for address, outlet in self._outlets.items():
+            if self._left_until.get(address, 0.0) <= now:
+                try:
+                    await outlet.land()  # what an unavailable store has left
+                except StreamUnavailable as error:
+                    self._leave(address, _RETRY, error)  # the other brokers do not wait for it
+        rooms = self._rooms()
         if not rooms:
             return _IDLE
         if now - self._queues_read_at > _QUEUES_EVERY:
