@@ -27,6 +27,7 @@ from duetime.streams.redis import RedisBroker
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served, serving
+from tests.support.working import PATIENCE, working
 
 MAIL = "mail"
 
@@ -452,3 +453,18 @@ async def test_a_repeated_request_is_not_stored_by_an_old_reading(
         is_away, began = True, monotonic()
         with monotonic_from(lambda: began + 5):
             assert await submit() == 503
+
+
+async def test_without_the_key_of_an_address_other_queues_go_on(postgres_app: App, redis: RedisServer) -> None:
+    await streamed_on(postgres_app, redis)
+    other = make_app(App(settings=msgspec.structs.replace(postgres_app.settings, encryption_keys=())))
+
+    @other.task
+    async def one() -> int:
+        return 1
+
+    async with other, working(other):
+        receipt = await other.submit(one)
+        assert (receipt.via, await receipt.result(timeout=PATIENCE)) == ("store", 1)
+        with pytest.raises(StreamUnavailable):
+            await other.submit("send", {"to": "x"})

@@ -75,6 +75,10 @@ class Landed(Enum):
     """It runs in the worker that lands it, under a claim of that worker, with fence 1 and attempt 1."""
 
 
+UNREADABLE = "unreadable://"
+"""Stands for the address of a broker that is encrypted with a key that this process does not have."""
+
+
 class StreamSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the runs of a queue go through a stream."""
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from duetime.errors import InvalidInput
+from duetime.model.carried import UNREADABLE
 from duetime.setting_kinds import without_password
 from duetime.streams.protocol import Broker
 
@@ -76,6 +77,12 @@ def options_of(address: str) -> dict[str, str]:
 def _kind_of(address: str) -> _Kind:
     if len(address) > _LONGEST or not address.isprintable():
         raise InvalidInput("is not an address", field="stream", remedy=f"at most {_LONGEST} printable characters")
+    if address == UNREADABLE:
+        raise InvalidInput(
+            "the address of the broker is encrypted, and this process does not have the key",
+            field="stream",
+            remedy="add the key to encryption_keys (DUETIME_ENCRYPTION_KEYS)",
+        )
     scheme, separator, _ = address.partition("://")
     kind = _KINDS.get(scheme.lower()) if separator else None
     if kind is None:

@@ -16,8 +16,9 @@ from uuid import UUID
 import msgspec
 
 from duetime.crypto.sealer import Sealer, is_sealed_text
+from duetime.errors import SealBroken
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
-from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
+from duetime.model.carried import UNREADABLE, CarriedEnd, CarriedRun, StreamQueue, StreamSettings
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
@@ -302,10 +303,12 @@ class SealedStreams(_Sealed[Streams]):
         return None
 
     def _opened(self, found: StreamQueue) -> StreamQueue:
-        """Raises `SealBroken`: without the address, the queue's runs go nowhere."""
+        """An address that cannot be opened here concerns its queue only: all others go on."""
         address = found.settings.address
         if not is_sealed_text(address):
             return found
-        owner = stream_owner(found.tenant_id, found.queue)
-        opened = self._sealing.sealer.open_text(address, belongs_to=owner)
+        try:
+            opened = self._sealing.sealer.open_text(address, belongs_to=stream_owner(found.tenant_id, found.queue))
+        except SealBroken:
+            opened = UNREADABLE
         return msgspec.structs.replace(found, settings=msgspec.structs.replace(found.settings, address=opened))
