@@ -1,6 +1,7 @@
 """Workers on stream queues, with a real Redis: what runs, what lands, what is acknowledged when."""
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -346,6 +347,25 @@ async def test_a_paused_queue_is_not_fetched_from(app: App, mail: Streamed) -> N
         assert await mail.depth() == 1
         await mail.store.queues.resume_queue(DEFAULT_TENANT, QUEUE)
         await all_are(mail.store, runs, RunState.SUCCEEDED)
+
+
+async def test_a_broker_that_does_not_answer_does_not_delay_a_pause(app: App, mail: Streamed) -> None:
+    ran: list[int] = []
+
+    @app.task(name="count")
+    async def count(number: int) -> None:
+        ran.append(number)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        await mail.store.streams.set_stream(DEFAULT_TENANT, "post", StreamSettings(address))
+        async with working(app):
+            await all_are(mail.store, await mail.carry("count", {"number": 1}), RunState.SUCCEEDED)
+            await mail.store.queues.pause_queue(DEFAULT_TENANT, QUEUE)
+            await asyncio.sleep(2.5)
+            await mail.carry("count", {"number": 2})
+            await asyncio.sleep(0.5)
+    assert ran == [1] and await mail.depth() == 1
 
 
 async def test_delayed_and_retried_runs_are_announced(app: App, mail: Streamed) -> None:

@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from duetime.clock import monotonic
 from duetime.crypto.sealer import Sealer
 from duetime.errors import DuetimeError, StreamUnavailable, reason_of
-from duetime.model.carried import StreamQueue
+from duetime.model.carried import StreamQueue, StreamSettings
 from duetime.model.microseconds import stamp
-from duetime.process.loop import Loop
+from duetime.process.loop import Loop, retrieve_error
 from duetime.store.protocol.store import Store
 from duetime.streams.address import shown_address
 from duetime.streams.brokers import Brokers
 from duetime.streams.message import MessageCodec
 from duetime.streams.names import StreamName, streams_of
+from duetime.streams.protocol import Broker
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import Claimer
@@ -38,6 +39,8 @@ _QUEUES_EVERY, _NO_QUEUES_EVERY = 0.5, 1.0
 """Seconds between readings of the queues; without any, less often."""
 _CLOCK_EVERY = 10.0
 _RETRY = 1.0
+_OPEN_WITHIN = 0.25
+"""Seconds in which a broker is opened; after that, the other brokers do not wait for it."""
 _CLOSE_WITHIN = 5.0
 _EXTEND_AT, _STOP_AT = 0.5, 0.8
 """The shares of a lease after which a message is extended, and after which its run stops if that was not possible."""
@@ -59,6 +62,7 @@ class StreamClaimer:
         self._feeds: dict[_Place, Feed] = {}
         self._retiring: list[Feed] = []
         """Feeds that fetch no more, until their runs have ended."""
+        self._opening: dict[_Place, asyncio.Task[Broker]] = {}
         self._retry_at: dict[_Place, float] = {}
         self._gathering: asyncio.TimerHandle | None = None
         self._opened = 0
@@ -111,6 +115,9 @@ class StreamClaimer:
         if self._gathering is not None:
             self._gathering.cancel()
         await self._claimer.close()
+        for opening in self._opening.values():
+            opening.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
         feeds = [*self._feeds.values(), *self._retiring]
         self._feeds, self._retiring = {}, []
         await asyncio.gather(*(feed.close(_CLOSE_WITHIN) for feed in feeds))
@@ -156,7 +163,9 @@ class StreamClaimer:
 
     async def _open_feed(self, session: Session, place: _Place, queues: Sequence[StreamQueue]) -> None:
         """See to it that a feed consumes these queues, which are at one broker."""
-        broker = await self._brokers.at(queues[0].settings)
+        broker = await self._broker(place, queues[0].settings)
+        if broker is None:
+            return
         streams: dict[str, StreamName] = {}
         active = set()
         for queue in queues:
@@ -173,6 +182,19 @@ class StreamClaimer:
             feed = self._feeds[place] = Feed(self._context, broker, consumer, streams, session)
         feed.paused = streams.keys() - active
         feed.paused_queues = {(queue.tenant_id, queue.queue) for queue in queues if queue.paused}
+
+    async def _broker(self, place: _Place, settings: StreamSettings) -> Broker | None:
+        """The broker, open; None while it is being opened: one that does not answer must not delay the pause of queues
+        at the others."""
+        opening = self._opening.get(place)
+        if opening is None:
+            opening = self._opening[place] = asyncio.create_task(self._brokers.at(settings))
+            opening.add_done_callback(retrieve_error)  # the queue may be gone by then
+        await asyncio.wait([opening], timeout=_OPEN_WITHIN)
+        if not opening.done():
+            return None
+        del self._opening[place]
+        return opening.result()
 
     def _retire(self, place: _Place) -> None:
         feed = self._feeds.pop(place)
