@@ -15,6 +15,7 @@ from duetime import AccessDenied, App, AsyncClient, Client, Closed, Conflict, In
 from duetime.api.table import ENDPOINTS
 from duetime.client import (
     admin_requests,
+    archive_requests,
     figure_requests,
     graph_requests,
     job_calls,
@@ -57,6 +58,7 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         admin_requests,
         target_requests,
         notification_requests,
+        archive_requests,
     )
     (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
