@@ -16,7 +16,7 @@ SEED ?= 1
 # Much of what the tests do is waiting for processes and disks: four more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --maxprocesses 8
 
-.PHONY: help up test long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs release lock clean
+.PHONY: help up test brokers long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs release lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,15 +34,23 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
-	@{ scripts/chromium; scripts/rabbitmq; scripts/jvm-servers; } & servers=$$!; \
+	@scripts/chromium & servers=$$!; \
 	{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
 	wait $$servers; \
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG)); tests=$$?; \
+	DUETIME_TEST_BROKERS=redis $(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG)); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
+# RabbitMQ, Kafka and SQS: their servers and tests would add minutes to `make test`.
+brokers: $(VENV)/.dev ## stream queues with every broker: Redis, RabbitMQ, Kafka, SQS (PYTEST_ARGS=…)
+	@scripts/rabbitmq; scripts/jvm-servers
+	@echo "• pytest, the tests of brokers"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/contract/test_streams.py tests/contract/test_*_streams.py \
+		tests/integration/test_brokers_end_to_end.py tests/fault/test_stream_workers.py tests/fault/test_kafka_cluster.py
+
 long: $(VENV)/.dev ## the tests that take minutes
+	@scripts/rabbitmq; scripts/jvm-servers
 	@echo "• pytest, the long files"
 	@$(BIN)/python -m pytest $(LONG)
 
