@@ -17,7 +17,7 @@ from tests.support.served import Answer, Served
 
 POSTS = [endpoint for endpoint in ENDPOINTS if endpoint.method == "POST"]
 KEYED = [endpoint for endpoint in POSTS if endpoint.repeats != "by nature"]
-AS_IT_STANDS = {"rerun_graph", "restore_archive", "resume_job", "reset_breaker", "retry_run"}
+AS_IT_STANDS = {"rerun_graph", "restore_archive", "run_archive", "resume_job", "reset_breaker", "retry_run"}
 """What this moment does not allow is refused with a key as without one, and the key is free again."""
 BODIES: dict[str, Any] = {
     "claim_runs": {"claim_no": 1, "room": 1, "wait": 0},
