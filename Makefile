@@ -27,9 +27,17 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
 LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench tests/api/test_pauses.py \
-	tests/fault/test_kafka_cluster.py tests/fault/test_stream_workers.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py tests/fault/test_stream_deaths.py \
-	tests/integration/test_ahead.py tests/integration/test_hostile_text.py tests/integration/test_places.py \
-	tests/integration/test_schedule_in_turn.py tests/integration/test_sharing_a_file.py
+	tests/api/test_odd_texts.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py \
+	tests/fault/test_lies.py tests/integration/test_ahead.py tests/integration/test_archive.py \
+	tests/integration/test_hostile_text.py tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
+	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py
+
+# Stream queues with real brokers: `make brokers` runs these.
+STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \
+	tests/integration/test_brokers_end_to_end.py tests/integration/test_streams_end_to_end.py \
+	tests/integration/test_stream_worker.py tests/integration/test_stream_submission.py \
+	tests/integration/test_redis_limits.py tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py \
+	tests/fault/test_kafka_cluster.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
@@ -38,19 +46,16 @@ test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
 	wait $$servers; \
-	DUETIME_TEST_BROKERS=redis $(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG)); tests=$$?; \
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS)); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
-# RabbitMQ, Kafka and SQS: their servers and tests would add minutes to `make test`.
 brokers: $(VENV)/.dev ## stream queues with every broker: Redis, RabbitMQ, Kafka, SQS (PYTEST_ARGS=…)
 	@scripts/rabbitmq; scripts/jvm-servers
 	@echo "• pytest, the tests of brokers"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/contract/test_streams.py tests/contract/test_*_streams.py \
-		tests/integration/test_brokers_end_to_end.py tests/fault/test_stream_workers.py tests/fault/test_kafka_cluster.py
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(STREAMS)
 
 long: $(VENV)/.dev ## the tests that take minutes
-	@scripts/rabbitmq; scripts/jvm-servers
 	@echo "• pytest, the long files"
 	@$(BIN)/python -m pytest $(LONG)
 
