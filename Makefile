@@ -42,11 +42,9 @@ STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_que
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
-	@scripts/chromium & servers=$$!; \
-	{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
+	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	wait $$servers; \
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS)); tests=$$?; \
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) tests/browser); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
