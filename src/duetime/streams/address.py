@@ -4,9 +4,10 @@ An adapter and its client library are imported on first use: each library is an 
 """
 
 import re
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from duetime.errors import InvalidInput
 from duetime.model.carried import UNREADABLE
@@ -72,6 +73,43 @@ def prefix_of(address: str) -> str:
 def options_of(address: str) -> dict[str, str]:
     """The options after the question mark."""
     return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+
+
+def known_options(address: str, known: Collection[str]) -> dict[str, str]:
+    """The options of an address other than `prefix`, which all brokers have. Raises `InvalidInput` for others than the
+    known ones."""
+    options = options_of(address)
+    options.pop("prefix", None)
+    unknown = options.keys() - set(known)
+    if unknown:
+        raise invalid(f"the option {min(unknown)[:40]!r} is unknown", f"use {', '.join(['prefix', *sorted(known)])}")
+    return options
+
+
+def flag_of(options: Mapping[str, str], name: str) -> bool:
+    """An option that is true or false; not given, it is false. Raises `InvalidInput`."""
+    given = options.get(name, "false")
+    if given not in ("true", "false"):
+        raise invalid(f"{name} {given[:40]!r} is not valid", "true or false")
+    return given == "true"
+
+
+def client_address(address: str, known: Collection[str], example: str, *, numbered: bool = False) -> str:
+    """The address as a client library takes it, which knows these options. `numbered`: its path is a number. Raises
+    `InvalidInput`."""
+    options = known_options(address, known)
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+        if not parts.hostname or parts.fragment or (numbered and not (parts.path.strip("/") or "0").isdigit()):
+            raise ValueError
+    except ValueError:
+        raise invalid("is malformed", example) from None
+    return urlunsplit(parts._replace(query=urlencode(options)))
+
+
+def invalid(message: str, remedy: str) -> InvalidInput:
+    return InvalidInput(message, field="stream", remedy=remedy)
 
 
 def _kind_of(address: str) -> _Kind:

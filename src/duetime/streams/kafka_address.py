@@ -3,15 +3,14 @@
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from duetime.errors import InvalidInput
-from duetime.streams.address import options_of
+from duetime.streams.address import flag_of, invalid, known_options
 from duetime.streams.sizes import largest_of
 
 _PORT = 9092
 _MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _MOST_PARTITIONS = 1000
 _LARGEST = 1_000_000
-_KNOWN = ("prefix", "partitions", "largest", "tls", "ca", "mechanism", "accept_retention", "accept_replication")
+_OPTIONS = ("partitions", "largest", "tls", "ca", "mechanism", "accept_retention", "accept_replication")
 
 
 class KafkaAddress(NamedTuple):
@@ -34,26 +33,23 @@ def parse(address: str) -> KafkaAddress:
         login, _, hosts = parts.netloc.rpartition("@")
         servers = [_server(host) for host in hosts.split(",")]
     except ValueError:
-        raise _invalid("this is not an address of Kafka", "such as kafka://host1:9092,host2:9092") from None
+        raise invalid("this is not an address of Kafka", "such as kafka://host1:9092,host2:9092") from None
     if parts.path not in ("", "/"):
-        raise _invalid("Kafka's address has no path", "such as kafka://host1:9092,host2:9092")
-    options = options_of(address)
-    for name in options:
-        if name not in _KNOWN:
-            raise _invalid(f"{name[:40]!r} is no option of Kafka", f"use {', '.join(_KNOWN)}")
-    tls = _flag(options, "tls")
+        raise invalid("Kafka's address has no path", "such as kafka://host1:9092,host2:9092")
+    options = known_options(address, _OPTIONS)
+    tls = flag_of(options, "tls")
     client = {"bootstrap.servers": ",".join(servers), "security.protocol": "ssl" if tls else "plaintext"}
     if "ca" in options:
         if not tls:
-            raise _invalid("`ca` needs `tls`", "add tls=true")
+            raise invalid("`ca` needs `tls`", "add tls=true")
         client["ssl.ca.location"] = options["ca"]
     mechanism = options.get("mechanism", _MECHANISMS[0] if login else None)
     if mechanism is not None:
         if mechanism not in _MECHANISMS:
-            raise _invalid(f"{mechanism[:40]!r} is no known mechanism", f"use {', '.join(_MECHANISMS)}")
+            raise invalid(f"{mechanism[:40]!r} is no known mechanism", f"use {', '.join(_MECHANISMS)}")
         user, _, password = login.partition(":")
         if not user or not password:
-            raise _invalid("a mechanism needs a user and a password", "kafka://user:password@host:9092")
+            raise invalid("a mechanism needs a user and a password", "kafka://user:password@host:9092")
         client |= {
             "security.protocol": "sasl_ssl" if tls else "sasl_plaintext",
             "sasl.mechanism": mechanism,
@@ -64,8 +60,8 @@ def parse(address: str) -> KafkaAddress:
         client,
         _partitions(options),
         largest_of(options, _LARGEST),
-        _flag(options, "accept_retention"),
-        _flag(options, "accept_replication"),
+        flag_of(options, "accept_retention"),
+        flag_of(options, "accept_replication"),
     )
 
 
@@ -81,16 +77,5 @@ def _server(text: str) -> str:
 def _partitions(options: dict[str, str]) -> int:
     given = options.get("partitions", "12")
     if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= _MOST_PARTITIONS:
-        raise _invalid(f"partitions {given[:40]!r} is not valid", f"an integer between 1 and {_MOST_PARTITIONS}")
+        raise invalid(f"partitions {given[:40]!r} is not valid", f"an integer between 1 and {_MOST_PARTITIONS}")
     return int(given)
-
-
-def _flag(options: dict[str, str], name: str) -> bool:
-    given = options.get(name, "false")
-    if given not in ("true", "false"):
-        raise _invalid(f"{name} {given[:40]!r} is not valid", "true or false")
-    return given == "true"
-
-
-def _invalid(message: str, remedy: str) -> InvalidInput:
-    return InvalidInput(message, field="stream", remedy=remedy)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import ceil
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from aiormq.abc import ConsumerCallback, DeliveredMessage
 from aiormq.channel import Channel
@@ -29,7 +29,7 @@ from pamqp.commands import Basic
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
-from duetime.streams.address import options_of
+from duetime.streams.address import client_address
 from duetime.streams.protocol import Delivery, Depth
 from duetime.streams.sizes import batches, check_sizes
 from duetime.streams.unbroken import Unbroken
@@ -54,7 +54,7 @@ class RabbitBroker:
     largest = 1024**2
 
     def __init__(self, address: str) -> None:
-        self._url = _checked(address)
+        self._url = client_address(address, _OPTIONS, "amqp://user:password@host:5672/vhost")
         self._link = _Link(self._url, _HEARTBEAT)
         self._declared: set[str] = set()
 
@@ -353,21 +353,3 @@ async def _publish(channel: Channel, stream: str, body: bytes) -> None:
 
 async def _nothing(_: DeliveredMessage) -> None:
     """`_Always` answers for every consumer."""
-
-
-def _checked(address: str) -> str:
-    """The address as the client takes it."""
-    options = options_of(address)
-    options.pop("prefix", None)
-    unknown = options.keys() - _OPTIONS
-    if unknown:
-        known = ", ".join(["prefix", *sorted(_OPTIONS)])
-        raise InvalidInput(f"the option {min(unknown)[:40]!r} is unknown", field="stream", remedy=known)
-    try:
-        parts = urlsplit(address)
-        _ = parts.port
-        if not parts.hostname or parts.fragment:
-            raise ValueError
-    except ValueError:
-        raise InvalidInput("is malformed", field="stream", remedy="amqp://user:password@host:5672/vhost") from None
-    return urlunsplit(parts._replace(query=urlencode(options)))

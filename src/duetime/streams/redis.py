@@ -17,13 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from redis.exceptions import RedisError, ResponseError
 
 from duetime.clock import monotonic
-from duetime.errors import InvalidInput, StreamUnavailable, reason_of
-from duetime.streams.address import options_of
+from duetime.errors import StreamUnavailable, reason_of
+from duetime.streams.address import client_address
 from duetime.streams.protocol import Delivery, Depth
 from duetime.streams.redis_checks import info_of, warnings_of
 from duetime.streams.redis_connections import RedisConnections
@@ -91,7 +90,9 @@ class RedisBroker:
     largest = 1024**2
 
     def __init__(self, address: str, *, replicas: int | None = None) -> None:
-        self._redis = RedisConnections(_checked(address))
+        self._redis = RedisConnections(
+            client_address(address, _OPTIONS, "redis://user:password@host:6379/0", numbered=True)
+        )
         self._replicas = replicas
         self._publishing = asyncio.Semaphore(_PUBLISHING)
 
@@ -317,24 +318,6 @@ def _by_stream(deliveries: Sequence[Delivery]) -> Iterator[tuple[str, list[bytes
     for stream, refs in ids.items():
         for start in range(0, len(refs), _MOST):
             yield stream, refs[start : start + _MOST]
-
-
-def _checked(address: str) -> str:
-    """The address as the client takes it."""
-    options = options_of(address)
-    options.pop("prefix", None)
-    unknown = options.keys() - _OPTIONS
-    if unknown:
-        known = ", ".join(["prefix", *sorted(_OPTIONS)])
-        raise InvalidInput(f"the option {min(unknown)[:40]!r} is unknown", field="stream", remedy=known)
-    try:
-        parts = urlsplit(address)
-        _ = parts.port
-        if not parts.hostname or not (parts.path.strip("/") or "0").isdigit() or parts.fragment:
-            raise ValueError
-    except ValueError:
-        raise InvalidInput("is malformed", field="stream", remedy="redis://user:password@host:6379/0") from None
-    return urlunsplit(parts._replace(query=urlencode(options)))
 
 
 def _lacks_group(error: ResponseError) -> bool:

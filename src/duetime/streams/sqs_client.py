@@ -18,13 +18,13 @@ from botocore.credentials import Credentials  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
 from botocore.session import Session  # type: ignore[import-untyped]
 
-from duetime.errors import InvalidInput, StreamUnavailable, reason_of
-from duetime.streams.address import options_of
+from duetime.errors import StreamUnavailable, reason_of
+from duetime.streams.address import flag_of, invalid, known_options
 from duetime.streams.sizes import largest_of
 
 _LARGEST = 196_605
 """What fits into the 256 KiB that a queue accepts by default, as base64."""
-_KNOWN = ("prefix", "largest", "region", "tls", "accept_retention")
+_OPTIONS = ("largest", "region", "tls", "accept_retention")
 _REGION = "us-east-1"
 _REGION_NAME = re.compile(r"[a-z]{2,3}(-[a-z]+){1,2}-[0-9]{1,2}")
 _TIMEOUT = 5.0
@@ -58,15 +58,8 @@ class SqsError(StreamUnavailable):
 
 def parse(address: str) -> SqsAddress:
     """`sqs://region`, or `sqs://host:port` for a server that speaks its protocol. Raises `InvalidInput`."""
-    options = options_of(address)
-    for name in options:
-        if name not in _KNOWN:
-            raise _invalid(f"{name[:40]!r} is no option of SQS", f"use {', '.join(_KNOWN)}")
-    flags = {}
-    for name in ("tls", "accept_retention"):
-        flags[name] = options.get(name, "false")
-        if flags[name] not in ("true", "false"):
-            raise _invalid(f"{name} {flags[name][:40]!r} is not valid", "true or false")
+    options = known_options(address, _OPTIONS)
+    tls, accept_retention = flag_of(options, "tls"), flag_of(options, "accept_retention")
     try:
         parts = urlsplit(address)
         login, _, place = parts.netloc.rpartition("@")
@@ -74,19 +67,19 @@ def parse(address: str) -> SqsAddress:
     except ValueError:
         host = None
     if not host or parts.path not in ("", "/"):
-        raise _invalid("this is not an address of SQS", "such as sqs://eu-central-1")
+        raise invalid("this is not an address of SQS", "such as sqs://eu-central-1")
     user, _, secret = login.partition(":")
     if login and not (user and secret):
-        raise _invalid("an access key has two parts", "sqs://key:secret@region, or none of them")
+        raise invalid("an access key has two parts", "sqs://key:secret@region, or none of them")
     credentials = Credentials(unquote(user), unquote(secret)) if login else None
     if port is not None:
-        url: str | None = f"{'https' if flags['tls'] == 'true' else 'http'}://{place}/"
+        url: str | None = f"{'https' if tls else 'http'}://{place}/"
         region = options.get("region", _REGION)
     else:
         url, region = None, host
         if not _REGION_NAME.fullmatch(region):
-            raise _invalid(f"{region[:40]!r} is no region of SQS", "such as sqs://eu-central-1, or sqs://host:port")
-    return SqsAddress(url, region, credentials, largest_of(options, _LARGEST), flags["accept_retention"] == "true")
+            raise invalid(f"{region[:40]!r} is no region of SQS", "such as sqs://eu-central-1, or sqs://host:port")
+    return SqsAddress(url, region, credentials, largest_of(options, _LARGEST), accept_retention)
 
 
 class SqsClient:
@@ -188,7 +181,3 @@ def _refusal(status: int, said: bytes) -> SqsError:
     if not code or status >= 500:
         code = "InternalError"
     return SqsError(code, str(error.get("message") or error.get("Message") or f"status {status}")[:300])
-
-
-def _invalid(message: str, remedy: str) -> InvalidInput:
-    return InvalidInput(message, field="stream", remedy=remedy)
