@@ -415,6 +415,7 @@ _NEEDS = {
     "archive_secret_key": "archive_access_key",
 }
 """Settings that require another one."""
+_OF_SERVER = ("url", "key")
 
 
 def secret_variables() -> list[str]:
@@ -443,9 +444,14 @@ def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, obje
 
     `file` must exist when it is named, here or by DUETIME_CONFIG; ./duetime.toml is read if it exists. A flag that is
     None, or a variable that is empty, counts as not given. Relative paths start from the working directory, whatever
-    their source.
+    their source. A source that names a database or a data folder, and no server, replaces the server of weaker sources,
+    with its key.
     """
-    given = _from_file(file, environ) | _from_environ(environ) | _from_flags(flags)
+    given: dict[str, _Given] = {}
+    for source in (_from_file(file, environ), _from_environ(environ), _from_flags(flags)):
+        if "url" not in source and ("database_url" in source or "data_dir" in source):
+            given = {name: value for name, value in given.items() if name not in _OF_SERVER}
+        given |= source
     settings = Settings(**{name: _read(name, value) for name, value in given.items()})
     _check_together(settings, given)
     return settings

@@ -114,6 +114,15 @@ def test_what_signs_does_not_start_without_an_encryption_key(tmp_path: Path, arg
     assert "DUETIME_ENCRYPTION_KEYS" in only_line(failed) and "duetime encryption new-key" in only_line(failed)
 
 
+def test_a_worker_without_an_address_does_not_start_on_a_file_of_its_own(tmp_path: Path) -> None:
+    code, failed = run(tmp_path, "worker", HELLO)
+    assert (code, "DUETIME_DATABASE_URL" in failed.stderr, "--embedded" in failed.stderr) == (2, True, True)
+    assert not (tmp_path / "duetime-data").exists()
+    code, failed = run(tmp_path, "worker", HELLO, "--embedded", "--database-url", NOBODY)
+    assert code == 2
+    assert f"embedded: the address {NOBODY} is given too (remove one of them)" in only_line(failed)
+
+
 def test_an_error_for_scripts(tmp_path: Path) -> None:
     code, failed = run(tmp_path, "check", "--json", "--database-url", NOBODY)
     (error,) = failed.lines

@@ -1,6 +1,7 @@
 """The clients: every endpoint, typed, tried again where that is safe."""
 
 import asyncio
+import gc
 import inspect
 import re
 import threading
@@ -27,6 +28,7 @@ from duetime.client.request import Ask
 from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
 from duetime.model.lists import JobStatus
+from duetime.settings import Settings
 from duetime.wire.workers import Ask as ClaimRequest
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -245,6 +247,32 @@ async def test_who_waits_for_a_blocking_client_hears_that_it_was_closed(
     assert not thread.is_alive()
     assert len(heard) == 1 and "was closed" in heard[0]
     await asyncio.to_thread(client.close)
+
+
+async def test_what_is_not_given_comes_from_the_environment(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = await served.key()
+    monkeypatch.setenv("DUETIME_KEY", key)
+    assert await asyncio.to_thread(lambda: Client(served.url).get_me().role) == "root"
+    monkeypatch.setenv("DUETIME_URL", served.url)
+    client = AsyncClient()
+    for _ in range(2):  # it is never closed: each event loop closes what was opened on it
+        assert await asyncio.to_thread(asyncio.run, client.get_me()) is not None
+    del client
+    gc.collect()
+    assert "Unclosed" not in caplog.text
+    job_id = (await served.post("/v1/jobs", {"task": "later", "run_in": "1d"})).json["job_id"]
+    async with App() as app:
+        assert (await app.job(job_id)).task == "later"
+    monkeypatch.setenv("DUETIME_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("DUETIME_KEY", "dt_live_nonsense")
+    async with App(url=served.url, key=key) as app:
+        assert (await app.job(job_id)).task == "later"
+    with pytest.raises(AccessDenied):
+        await AsyncClient(served.url).get_me()
+    with pytest.raises(InvalidInput, match=r"^url: is given beside `settings`"):
+        App(url=served.url, settings=Settings())
 
 
 async def test_a_blocking_client_that_is_closed_again_and_again_leaves_nobody_waiting(served: Served) -> None:

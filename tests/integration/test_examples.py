@@ -79,7 +79,7 @@ def test_the_first_files_of_the_readme_can_be_pasted_as_they_are(tmp_path: Path)
             done = subprocess.run(
                 [sys.executable, "other.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
             )
-            assert (done.returncode, done.stdout) == (0, "sent to ops@example.com\n"), done.stderr
+            assert (done.returncode, done.stdout, done.stderr) == (0, "sent to ops@example.com\n", "")
             code, daily = run(tmp_path, "jobs", "list", "--json", "--status", "ACTIVE")
             assert up.stop() == 0
         assert (code, [job["key"] for job in daily.lines].count("daily-report")) == (0, 1), "however often it starts"

@@ -65,7 +65,7 @@ def test_up_keeps_jobs_over_a_restart(tmp_path: Path) -> None:
 def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
     with Command(tmp_path, "up") as up:
         up.until(lambda up: "duetime is up" in up.stdout)
-        for arguments in (("up",), ("worker", HELLO)):
+        for arguments in (("up",), ("worker", HELLO, "--embedded")):
             code, second = run(tmp_path, *arguments)
             assert (code, only_line(second).startswith("error")) == (5, True)
             assert f"belongs to process {up.pid} " in second.stderr

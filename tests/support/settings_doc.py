@@ -11,12 +11,15 @@ HEAD = """\
 
 # Settings
 
-Every setting has a default. A TOML file overrides the default, a `DUETIME_*` variable overrides the file, and a
-flag overrides the variable.
+Every setting has a default. A TOML file overrides the default, a `DUETIME_*` variable overrides the file, and what you
+write overrides the variable: the flag of a command, or an argument of `App`, `Client` and `AsyncClient`.
 
 - The file is `./duetime.toml` if it exists, or the file that `DUETIME_CONFIG` or the command line names. A named
   file must exist.
 - An empty variable counts as not set.
+- `url` names a server, which apps, clients, commands and remote workers use instead of a database. A source that names
+  `database_url` or `data_dir`, and no `url`, replaces the `url` and the `key` of weaker sources: with `DUETIME_URL`
+  set, `--database-url` and `App(database_url=…)` still use that database.
 - A relative path starts from the working directory, whichever source it comes from.
 - An unknown name or a value out of bounds is refused; the error names the file, the variable or the flag.
   duetime ignores the variables that Kubernetes sets for a Service (`DUETIME_SERVER_SERVICE_HOST`, for one named

@@ -59,6 +59,16 @@ class TestSources:
     def test_a_flag_that_is_none_and_a_variable_that_is_empty_are_not_given(self) -> None:
         assert loaded("port = 1", {"DUETIME_PORT": " "}, {"port": None}).port == 1
 
+    @pytest.mark.parametrize("given", [{"database_url": "sqlite:///x.db"}, {"data_dir": "x"}])
+    def test_a_database_replaces_a_server_that_is_named_less_directly(self, given: dict[str, str]) -> None:
+        environ = {"DUETIME_URL": "http://127.0.0.1:1", "DUETIME_KEY": "k"}
+        assert (loaded(environ=environ, flags=given).url, loaded(environ=environ, flags=given).key) == (None, None)
+        variables = {f"DUETIME_{name.upper()}": value for name, value in given.items()}
+        assert loaded('url = "http://127.0.0.1:2"', variables).url is None
+        assert loaded(environ=environ, flags={**given, "url": "http://127.0.0.1:3"}).url == "http://127.0.0.1:3"
+        both = loaded(environ=environ | variables)
+        assert (both.url, both.key) == ("http://127.0.0.1:1", "k")
+
     def test_a_flag_of_zero_is_given(self) -> None:
         assert loaded("port = 1", flags={"port": 0}).port == 0
 

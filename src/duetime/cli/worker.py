@@ -27,10 +27,14 @@ def worker(
     targets: Annotated[
         bool, typer.Option("--targets", help="Execute the targets of jobs (calls and commands), with an app or alone.")
     ] = False,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Work on the SQLite file in --data-dir, and run its scheduler.")
+    ] = False,
     *,
     json: bool,
 ) -> None:
-    """Run the tasks of an app, directly from PostgreSQL, or over HTTP with --url and a worker key.
+    """Run the tasks of an app, directly from PostgreSQL, over HTTP with --url and a worker key, or alone on an SQLite
+    file with --embedded.
 
     On SIGTERM or Ctrl-C it claims no more, lets running tasks finish within the grace period, and hands the rest back
     without spending an attempt. A second signal stops at once.
@@ -44,6 +48,7 @@ def worker(
     loaded = None if app is None else load_app(app, settings)
     if loaded is not None and not loaded.tasks:
         raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
+    _check_address(settings, embedded=embedded)
     tasks = [*([] if loaded is None else sorted(loaded.tasks)), *(["targets"] if targets else [])]
     if settings.url is not None:
         if loaded is None or targets:
@@ -55,9 +60,9 @@ def worker(
         _work_remotely(settings, loaded, json=json)
         return
     # An embedded file belongs to one process, so its worker also runs the engine's loops.
-    embedded = settings.sqlite_file is not None
-    known = with_encryption_key(settings) if embedded else settings
-    node = Node(known, app=loaded, loops=embedded, targets=targets)
+    on_file = settings.sqlite_file is not None
+    known = with_encryption_key(settings) if on_file else settings
+    node = Node(known, app=loaded, loops=on_file, targets=targets)
 
     async def ready(_: "Store", __: "HttpServer | None") -> None:
         say(
@@ -69,6 +74,21 @@ def worker(
         )
 
     run_until_stopped(node.run(ready), json=json)
+
+
+def _check_address(settings: Settings, *, embedded: bool) -> None:
+    """A worker that is meant to work for others must not start on a new, empty file because its address is missing."""
+    address = settings.url or settings.database_url
+    if embedded and address is not None:
+        raise InvalidInput(
+            f"the address {without_password(address)} is given too", field="embedded", remedy="remove one of them"
+        )
+    if not embedded and address is None:
+        raise InvalidInput(
+            f"no database or server is given; a worker on the file {settings.sqlite_file} has no other processes",
+            field="database_url",
+            remedy="set DUETIME_DATABASE_URL or DUETIME_URL, or give --embedded to work on that file",
+        )
 
 
 def _work_remotely(settings: Settings, app: "App", *, json: bool) -> None:

@@ -6,24 +6,23 @@
             print(job.job_id, job.status)
 
 Requests are retried when the server is unavailable or asks for it, where that is safe. Errors are duetime's own.
-Without an address, the client finds the `duetime up` of this folder.
+Without an address or a key, the client uses the settings (`DUETIME_URL`, `DUETIME_KEY`). If these have no address, it
+finds the `duetime up` of this folder.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
 from duetime.client.endpoints import AsyncSender, Endpoints
 from duetime.client.event_stream import Change, changes
 from duetime.client.request import Ask, Length, PageOf, next_page
-from duetime.client.server_address import find_server
+from duetime.client.server_address import with_settings
 from duetime.client.transport import Transport, decode
 from duetime.clock import monotonic
 from duetime.crypto.tls import ClientTls
 from duetime.errors import ServerUnavailable, never_ran
 from duetime.model.lists import JobStatus
-from duetime.settings import load
 from duetime.spec.kinds import read_duration
 from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
@@ -48,10 +47,7 @@ class AsyncClient(Endpoints, AsyncSender):
     ) -> None:
         """`tenant` is for a root key, which otherwise acts in the tenant `default`. `tries`: how often a request is
         sent at most, if it is safe to repeat. `tls`: a CA other than the system's, and a client certificate."""
-        if url is None:
-            settings = load(None, os.environ, {})
-            found, kept = find_server(settings)
-            url, key, tls = found, key or kept, tls or ClientTls.of(settings)
+        url, key, tls = with_settings(url, key, tls)
         self._transport = Transport(url, key, tenant=tenant, tries=tries, tls=tls)
 
     @property

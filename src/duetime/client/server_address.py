@@ -2,15 +2,29 @@
 of a `duetime up` on this machine.
 """
 
+import os
 from pathlib import Path
 
+from duetime.crypto.tls import ClientTls
 from duetime.errors import InvalidInput
-from duetime.settings import Settings
+from duetime.settings import Settings, load
 
 ADMIN_KEY = "admin-key"
 """The first root key, readable by the owner of the folder only."""
 SERVER_URL = "server-url"
 """The address of the server of this folder, while it runs."""
+
+
+def with_settings(url: str | None, key: str | None, tls: ClientTls | None) -> tuple[str, str | None, ClientTls | None]:
+    """What a client was given, completed from the settings. A given address gets the key of the settings at most, never
+    that of the data folder, which is for the server of that folder."""
+    if url is not None and key is not None:
+        return url, key, tls
+    settings = load(None, os.environ, {})
+    if url is not None:
+        return url, settings.key, tls
+    found, kept = find_server(settings)
+    return found, key or kept, tls or ClientTls.of(settings)
 
 
 def find_server(settings: Settings) -> tuple[str, str | None]:

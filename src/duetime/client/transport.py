@@ -9,7 +9,7 @@ grows with each try, and follows `Retry-After`; where that is too long, the call
 import asyncio
 import random
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypeVar, cast
@@ -71,26 +71,31 @@ class Transport:
         self._tls = tls
         self._context = None if tls is None else tls.context()
         self._session: aiohttp.ClientSession | None = None
+        self._closing: AsyncGenerator[None, None] | None = None
+        """Closing it closes the session."""
         self._ahead = 0.0
         """Seconds that the server's clock is ahead of this machine's, if they differ by minutes."""
         reset_in_children(self)
 
     def begin_anew(self) -> object:
-        before, self._session = self._session, None
+        before = self._session, self._closing
+        self._session = self._closing = None
         return before
 
     async def open(self) -> None:
-        if self._session is None:
+        if self._session is None or self._session.closed:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=timeout, headers=self._headers(), skip_auto_headers=["Content-Type"]
             )
+            self._closing = _closed_with_loop(self._session)
+            await anext(self._closing)
 
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        closing, self._session, self._closing = self._closing, None, None
+        if closing is not None:
+            await closing.aclose()
 
     def companion(self) -> "Transport":
         return Transport(self.url, self._key, tenant=self._tenant, tries=self._tries, tls=self._tls)
@@ -213,6 +218,15 @@ class Transport:
         if self._tenant is not None:
             headers["Duetime-Tenant"] = self._tenant
         return headers
+
+
+async def _closed_with_loop(session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
+    """For programs that never close their client: an event loop closes its async generators when it ends, and when they
+    are garbage."""
+    try:
+        yield
+    finally:
+        await session.close()
 
 
 def decode(body: bytes, to: type[T]) -> T:

@@ -8,8 +8,8 @@
     await send_report.submit(to="ops@example.com")
     await send_report.options(run_in="10m").submit(to="ops@example.com")
 
-An app knows its tasks and where its jobs are stored. It connects on first use, once per event loop. The database is
-`DUETIME_DATABASE_URL`, or an SQLite file in the data folder.
+An app knows its tasks and where its jobs are stored. It connects on first use, once per event loop: to the server in
+`DUETIME_URL`, to the database in `DUETIME_DATABASE_URL`, or to an SQLite file in the data folder.
 """
 
 import asyncio
@@ -49,9 +49,20 @@ class App(Submission):
     """A set of tasks, and the connection to their jobs."""
 
     def __init__(
-        self, *, database_url: str | None = None, data_dir: str | Path | None = None, settings: Settings | None = None
+        self,
+        *,
+        database_url: str | None = None,
+        data_dir: str | Path | None = None,
+        url: str | None = None,
+        key: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
-        self._given = {"database_url": database_url, "data_dir": data_dir}
+        """`database_url` and `data_dir` name a database, `url` and `key` a server. What is omitted comes from the
+        settings (`DUETIME_DATABASE_URL`, `DUETIME_URL`, …). `settings` replaces all of them."""
+        self._given = {"database_url": database_url, "data_dir": data_dir, "url": url, "key": key}
+        single = [name for name, value in self._given.items() if value is not None]
+        if settings is not None and single:
+            raise InvalidInput("is given beside `settings`", field=single[0], remedy="put it into the settings")
         self._settings = settings
         self._tasks: dict[str, Task[..., Any]] = {}
         self._stores = Stores(lambda: self.settings)

@@ -6,7 +6,7 @@ the server. So processes that share a file can start and end in any order.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -38,8 +38,6 @@ class _Connected(NamedTuple):
 
     url: str
     jobs: "RemoteJobs"
-    closing: AsyncGenerator[None, None]
-    """Closing it closes the connections."""
 
 
 class Stores:
@@ -135,10 +133,9 @@ class Stores:
         if known is not None and known.url == url:
             return known.jobs
         jobs = RemoteJobs(url, key, ClientTls.of(settings))
-        self._remote[loop] = connected = _Connected(url, jobs, _closed_with_loop(jobs))
-        await anext(connected.closing)
+        self._remote[loop] = _Connected(url, jobs)
         if known is not None:
-            await known.closing.aclose()  # the connections to a former server
+            await known.jobs.close()  # the connections to a former server
         return jobs
 
     @contextmanager
@@ -173,7 +170,7 @@ class Stores:
             await own.close()
         connected = self._remote.pop(loop, None)
         if connected is not None:
-            await connected.closing.aclose()
+            await connected.jobs.close()
         await self._file.close()
 
     def _jobs_in(self, store: Store) -> StoreJobs:
@@ -198,11 +195,3 @@ async def _open(settings: Settings) -> Store:
     store = with_archive(store_for(settings), settings)
     await open_ready(store)
     return store
-
-
-async def _closed_with_loop(jobs: "RemoteJobs") -> AsyncGenerator[None, None]:
-    """For programs that never close their app: an event loop closes its async generators when it ends."""
-    try:
-        yield
-    finally:
-        await jobs.close()
