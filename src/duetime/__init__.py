@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from duetime.clock import ManualClock
     from duetime.codec.annotations import Json
     from duetime.crypto.tls import ClientTls
+    from duetime.embedded.app import App
     from duetime.errors import (
         AccessDenied,
         CalendarInUse,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from duetime.model.retry import RetryPolicy
     from duetime.model.run import RunState
     from duetime.model.target import GrpcTarget, HttpTarget, ShellTarget
-    from duetime.sdk.app import App
     from duetime.sdk.graph_plan import GraphPlan
     from duetime.sdk.preview import Preview, preview
     from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
@@ -139,7 +139,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "duetime.sdk.app": ("App",),
+    "duetime.embedded.app": ("App",),
     "duetime.client": ("AsyncClient", "Client"),
     "duetime.crypto.tls": ("ClientTls",),
     "duetime.clock": ("ManualClock",),

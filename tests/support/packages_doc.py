@@ -9,6 +9,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- packages: written by make docs -->", "<!-- end of packages -->"
 HOLDS = {
     "cli": "commands",
+    "embedded": "the App that runs inside the user's process",
     "node": "builds the objects of a process",
     "api": "HTTP server: endpoints, authentication, limits",
     "dashboard": "files for the browser",

@@ -35,7 +35,7 @@ from duetime.engine.stream_keeper import StreamKeeper
 from duetime.engine.stream_lander import StreamLander
 from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
-from duetime.errors import AccessDenied, SettingsError, reason_of
+from duetime.errors import AccessDenied, InvalidInput, SettingsError, reason_of
 from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.model.structs import struct_like
 from duetime.process.loop import Loop
@@ -82,8 +82,12 @@ async def _nothing(store: Store, server: HttpServer | None) -> None:
 class RemoteNode:
     """A process that reaches its jobs over HTTP: a worker."""
 
-    def __init__(self, settings: Settings, app: App, *, observe: Observer | None = None) -> None:
+    def __init__(self, settings: Settings, app: App, *, observe: Observer | None = None, hosted: bool = False) -> None:
+        """`hosted`: see `Node`."""
         assert settings.url is not None
+        if settings.key is None:
+            raise InvalidInput("a remote worker needs a key", field="key", remedy="set DUETIME_KEY to a worker key")
+        self._hosted = hosted
         self._meters = Meters()
         self._tracer = _tracer(settings)
         self._app = app
@@ -94,7 +98,7 @@ class RemoteNode:
         self._starting: asyncio.Task[None] | None = None
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Run until a signal, or `stop`."""
+        """Run until `stop`, or a signal if it is not hosted."""
         await self._server.open()
         source, settings = HttpSource(self._server), self._settings
         self._worker = worker = make_worker(
@@ -104,7 +108,7 @@ class RemoteNode:
         where = settings.host, settings.metrics_port, settings.metrics_token
         shown = metrics_shown(registry_of(meters), meters.pulse, *where)
         try:
-            with stopped_by_signals(self.stop), shown:
+            with nullcontext() if self._hosted else stopped_by_signals(self.stop), shown:
                 async with _measuring_loop_lag(meters), asyncio.TaskGroup() as group:
                     group.create_task(worker.run(), name="duetime worker")
                     self._starting = group.create_task(self._start(ready), name="duetime start hooks")
@@ -141,12 +145,17 @@ class Node:
         observe: Observer | None = None,
         migrate: bool = False,
         targets: bool = False,
+        hosted: bool = False,
         forget_address: Callable[[], None] = lambda: None,
     ) -> None:
-        """`forget_address` is called when this process acquires an embedded file, and when it stops: the recorded
+        """`hosted`: it runs inside a process of the user's. It takes no signals there, does not close what the process
+        itself has opened, and raises if the database is unavailable at the start.
+
+        `forget_address` is called when this process acquires an embedded file, and when it stops: the recorded
         address of the file's server belongs to another process, or is about to become invalid."""
         if serve or targets:
             require_encryption(settings)
+        self._hosted = hosted
         self._forget_address = forget_address
         self._has_file = False
         self._settings = settings
@@ -167,18 +176,20 @@ class Node:
         self._stopped = False
 
     async def run(self, ready: Ready = _nothing) -> None:
-        """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
+        """Run until `stop`, or a signal if it is not hosted; `ready` is called once everything is up, with the server
+        if there is one."""
         own = store_for(self._settings, serves=self._serve, lock_timeout=_FILE_TIMEOUT)
         observer = StoreObserver(self.meters, self._tracer)
         store = with_archive(observed(own, observer), self._settings)
         try:
-            with stopped_by_signals(self.stop):
+            with nullcontext() if self._hosted else stopped_by_signals(self.stop):
                 # If it was stopped meanwhile, nothing has started that would need a stop.
                 if await self._open(store) and not self._stopped:
                     await self._run_on(store, observer, ready)
         finally:
             if self._app is not None:
-                await self._app.shut_down()  # tasks may have used it from threads, with its own connections
+                # Tasks may have used it from threads, with its own connections; the threads of a host still do.
+                await (self._app.close() if self._hosted else self._app.shut_down())
             if self._has_file:
                 self._forget_address()  # while this process owns the file: the next owner has its own address
             await store.close()
@@ -199,11 +210,12 @@ class Node:
 
     async def _open(self, store: Store) -> bool:
         """Open the store, waiting as long as a shared database is unavailable; false when stopped before. An embedded
-        file that cannot be opened is in use or broken, and waiting does not help."""
-        if store.embedded:
+        file that cannot be opened is in use or broken, and waiting does not help; a host decides itself."""
+        if store.embedded or self._hosted:
             await open_ready(store, migrate=self._migrate)
-            self._has_file = True
-            self._forget_address()
+            self._has_file = store.embedded
+            if store.embedded:
+                self._forget_address()
             return True
         opened = False
 

@@ -18,7 +18,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from duetime.errors import InvalidInput
 from duetime.sdk.blocking import SyncApp
@@ -171,7 +171,7 @@ class App(Submission):
         await asyncio.to_thread(self._sync.close)
         await self.close()
 
-    async def __aenter__(self) -> "App":
+    async def __aenter__(self) -> Self:
         await self._stores.reach()
         return self
 
