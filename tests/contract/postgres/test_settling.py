@@ -1,12 +1,14 @@
 """A child that is submitted while its parent ends, in both orders; and settlers that meet."""
 
 import asyncio
+from datetime import timedelta
 
 import asyncpg
 import pytest
 
 from duetime.errors import Conflict
 from duetime.model.run import RunState
+from duetime.model.schedule import Once
 from duetime.store.postgres import PostgresStore
 from tests.contract.hands import TENANT, Hand, hand, job, submit
 from tests.contract.test_depending import ANY_END, child, settle, state
@@ -39,6 +41,22 @@ async def test_an_end_that_meets_a_submission_finds_who_waits(
         assert not ending.done()
     assert (await ending).refused == frozenset()
     assert await session.fetch("select job_id, end_state from duetime.ended") == [(parent.job_id, 4)]
+
+
+async def test_a_submission_waits_for_the_fires_of_all_its_parents(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    """Otherwise a parent becomes a run that nobody follows, and its child waits for ever."""
+    later = Once(delay=timedelta(minutes=1))
+    parents = sorted([(await submit(store, job(schedule=later))).job_id for _ in range(3)])
+    for parent in parents:
+        async with session.transaction():
+            # As a scanner holds it that makes the run.
+            await session.execute("select 1 from duetime.cursors where job_id = $1 for update", parent)
+            submitting = asyncio.create_task(submit(store, child(*parents)))
+            await somebody_waits(session)
+            assert not submitting.done()
+        await submitting
 
 
 async def test_a_submission_that_meets_an_end_finds_it(

@@ -45,7 +45,9 @@ class PostgresTransaction:
         await self.each(name, fields, rows, **given)
 
     async def lock(self, name: str, /, **given: Any) -> Row | None:
-        return await self.row(name, **given)
+        # All rows, although the first is the answer: a row that is not fetched is not locked.
+        rows = await self.rows(name, **given)
+        return rows[0] if rows else None
 
     async def now(self) -> datetime:
         now: datetime = await self.value("clock")
