@@ -249,10 +249,10 @@ class StreamIntake:
         landed: dict[int, CarriedRun] = {}
         refusal: StreamUnavailable | None = None
         for part, error in zip(by_stream.values(), errors, strict=True):
-            if is_late if error is None else part[0].queue.settings.fallback:
-                landed |= {message.place: message.run for message in part}
-            else:
+            if error is not None and not part[0].queue.settings.fallback:
                 refusal = refusal or error
+            elif error is not None or is_late:
+                landed |= {message.place: message.run for message in part}
         if refusal is not None:
             # What falls back is stored all the same: the caller repeats the request.
             await self._land(landed)

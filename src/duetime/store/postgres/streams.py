@@ -8,15 +8,15 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.errors import LeaseLost
 from duetime.ids import time_of
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.carried import CarriedEnd, CarriedRun
 from duetime.model.job import NewJob
-from duetime.model.lane import LaneKey, Trial
+from duetime.model.lane import LaneKey
 from duetime.store.postgres.database import LaneGone, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.lanes import LANE_TRIES, Home
 from duetime.store.postgres.partitions import drop_spent
 from duetime.store.postgres.role import Role
-from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
+from duetime.store.rules.carried_rows import Landing, as_carried, found_by
 from duetime.store.rules.spent_days import ID_MARGIN, clocks_differ, forgettable
 from duetime.store.shared.streams import StreamQueueRole
 from duetime.store.shared.transaction import NotUnique
@@ -49,19 +49,21 @@ class StreamsRole(Role, StreamQueueRole):
         return as_carried(jobs)
 
     @retry_on_deadlock
-    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
-        if not ended:
-            return frozenset()
-        ends = ends_in_order(ended)
+    async def _end(self, worker_id: UUID, ends: Sequence[CarriedEnd]) -> frozenset[UUID]:
         keys = set({id(end.run.lane): end.run.lane for end in ends}.values())
-        for _ in range(LANE_TRIES - 1):
+        tries = 0
+        while True:
+            tries += 1
             try:
-                return await self._end(worker_id, ends, keys)
+                return await self._try_to_end(worker_id, ends, keys)
             except LaneGone:  # nothing was stored
+                if tries == LANE_TRIES:
+                    raise
                 self.lane_book.forget_homes(keys)
-        return await self._end(worker_id, ends, keys)
 
-    async def _end(self, worker_id: UUID, ends: Sequence[CarriedEnd], keys: Collection[LaneKey]) -> frozenset[UUID]:
+    async def _try_to_end(
+        self, worker_id: UUID, ends: Sequence[CarriedEnd], keys: Collection[LaneKey]
+    ) -> frozenset[UUID]:
         lanes = await self.lane_book.homes(keys)
         runs = [end.run for end in ends]
         used = sorted(set(lanes.values()))
@@ -84,38 +86,26 @@ class StreamsRole(Role, StreamQueueRole):
         return frozenset(refused or ())
 
     @retry_on_deadlock
-    async def land(
-        self,
-        runs: Sequence[CarriedRun],
-        how: Landed,
-        worker_id: UUID | None = None,
-        claim_no: int | None = None,
-        started: Sequence[int] | None = None,
-    ) -> frozenset[UUID]:
-        if not runs:
-            return frozenset()
-        starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
-        runs = runs_in_order(runs)
-        suspect = how is Landed.SUSPECT
-        keys = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
-        holder = (worker_id, claim_no) if how is Landed.RUNNING else (None, None)
-        found = _found(runs)
-        for tries_left in reversed(range(LANE_TRIES)):
+    async def _land(self, landing: Landing) -> frozenset[UUID]:
+        keys, found = landing.lanes, _found(landing.runs)
+        holder = (landing.is_suspect, landing.worker_id, landing.claim_no)
+        tries = 0
+        while True:
+            tries += 1
             lanes = await self.lane_book.ids({*keys, *keys.values()}, new_work=False)
+            rows = [
+                (*_told(run), lanes[keys[run.lane]], lanes[run.lane], landing.starts[run.run_id])
+                for run in landing.runs
+            ]
             try:
-                rows = [(*_told(run), lanes[keys[run.lane]], lanes[run.lane], starts[run.run_id]) for run in runs]
-                arguments = (*columns(rows, 10), suspect, *holder, *self.lane_book.stamped(lanes.values()), *found)
-                stored: list[UUID] = await self.database.fetchval("land", *arguments)
-                break
+                arguments = (*columns(rows, 10), *holder, *self.lane_book.stamped(lanes.values()), *found)
+                return frozenset(await self.database.fetchval("land", *arguments))
             except LaneGone:  # nothing was stored
-                if not tries_left:
+                if tries == LANE_TRIES:
                     raise
                 await self.lane_book.doubt(lanes.values())
             except NotUnique:
                 raise LeaseLost("the number of this claim was used before") from None
-        if worker_id is None:
-            self.ready.announce(len(stored))
-        return frozenset(stored)
 
     async def prune_spent(self, before: date) -> int:
         now = await self.database.fetchval("clock")

@@ -3,14 +3,15 @@
 All transactions spend ids in this order. Otherwise two with the same ids would deadlock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
 from duetime.ids import time_of
-from duetime.model.carried import CarriedEnd, CarriedRun
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed
 from duetime.model.job import NewJob
+from duetime.model.lane import LaneKey, Trial
 from duetime.model.microseconds import stamp
 from duetime.store.rules.labels import labels_in, payload_in
 
@@ -34,11 +35,36 @@ def _same(end: CarriedEnd, other: CarriedEnd | None) -> bool:
     return other is not None and end.run.run_id.int == other.run.run_id.int
 
 
-def runs_in_order(runs: Iterable[CarriedRun]) -> list[CarriedRun]:
+class Landing(NamedTuple):
+    runs: list[CarriedRun]
+    starts: Mapping[UUID, int]
+    lanes: Mapping[LaneKey, LaneKey]
+    """The lanes that runs land in, by their own lanes."""
+    how: Landed
+    worker_id: UUID | None
+    """Which runs them from now on, under this claim; None: they wait."""
+    claim_no: int | None
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.how is Landed.SUSPECT
+
+
+def landing(
+    runs: Sequence[CarriedRun],
+    how: Landed,
+    worker_id: UUID | None,
+    claim_no: int | None,
+    started: Sequence[int] | None,
+) -> Landing:
+    starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
     first: dict[UUID, CarriedRun] = {}
     for run in runs:
         first.setdefault(run.run_id, run)
-    return [first[run_id] for run_id in sorted(first)]
+    suspect = how is Landed.SUSPECT
+    lanes = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
+    holder = (worker_id, claim_no) if how is Landed.RUNNING else (None, None)
+    return Landing([first[run_id] for run_id in sorted(first)], starts, lanes, how, *holder)
 
 
 class FoundBy(NamedTuple):

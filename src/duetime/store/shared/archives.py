@@ -1,5 +1,6 @@
 """The index of archived history. What reads rows of a day, and makes room for them, differs by dialect."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -43,13 +44,13 @@ class DayCount(NamedTuple):
     """SQLite: the last row of history when they were counted."""
 
 
-class SharedArchives(SharedRole):
-    async def count_day(self, day: int) -> DayCount:
-        raise NotImplementedError
+class SharedArchives(SharedRole, ABC):
+    @abstractmethod
+    async def count_day(self, day: int) -> DayCount: ...
 
+    @abstractmethod
     async def make_room(self, day: int) -> None:
         """Before rows of a day are put back."""
-        raise NotImplementedError
 
     async def use_archive(self, *, used: bool) -> None:
         await self.transactions.execute("put_meta", name=USED, value="on" if used else "off")

@@ -1,12 +1,16 @@
 """Which queues go through streams, and what both stores do alike with carried runs."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
 from duetime.errors import Conflict
-from duetime.model.carried import StreamQueue, StreamSettings
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.store.rules.carried_rows import Landing, ends_in_order, landing
 from duetime.store.rules.stream_limits import limited_queue
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
@@ -20,7 +24,15 @@ GENERATIONS: Final = 8
 _decoder = msgspec.json.Decoder(StreamSettings)
 
 
-class StreamQueueRole(SharedRole):
+class StreamQueueRole(SharedRole, ABC):
+    @abstractmethod
+    async def _end(self, worker_id: UUID, ends: Sequence[CarriedEnd]) -> frozenset[UUID]:
+        """End runs, which are in the order of their ids. Returns the refused ones."""
+
+    @abstractmethod
+    async def _land(self, landing: Landing) -> frozenset[UUID]:
+        """Returns the stored runs."""
+
     async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
         rows = await self.transactions.rows("list_stream_queues", tenant_id=tenant_id, recent=CHANGED_RECENTLY)
         return [_stream_queue(row) for row in rows]
@@ -57,6 +69,25 @@ class StreamQueueRole(SharedRole):
     async def retire_stream(self, tenant_id: int, queue: str, generation: int) -> bool:
         words = {"tenant_id": tenant_id, "queue": queue, "generation": generation}
         return bool(await self.transactions.execute("retire_stream", **words, published=STILL_PUBLISHED))
+
+    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
+        return await self._end(worker_id, ends_in_order(ended)) if ended else frozenset()
+
+    async def land(
+        self,
+        runs: Sequence[CarriedRun],
+        how: Landed,
+        worker_id: UUID | None = None,
+        claim_no: int | None = None,
+        started: Sequence[int] | None = None,
+    ) -> frozenset[UUID]:
+        if not runs:
+            return frozenset()
+        wanted = landing(runs, how, worker_id, claim_no, started)
+        stored = await self._land(wanted)
+        if wanted.worker_id is None:
+            self.ready.announce(len(stored))
+        return stored
 
 
 def _encoded(settings: StreamSettings) -> bytes:

@@ -10,8 +10,7 @@ from duetime.ids import first_id_at, time_of
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed
 from duetime.model.event import EventKind
 from duetime.model.job import NewJob
-from duetime.model.lane import Trial
-from duetime.store.rules.carried_rows import as_carried, ends_in_order, found_by, runs_in_order
+from duetime.store.rules.carried_rows import Landing, as_carried, found_by
 from duetime.store.rules.spent_days import SPENT_FROM, clocks_differ, forgettable
 from duetime.store.shared.label_rows import put_labels
 from duetime.store.shared.streams import StreamQueueRole
@@ -37,11 +36,7 @@ class StreamsRole(Role, StreamQueueRole):
         await self.database.run(work)
         return as_carried(jobs)
 
-    async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
-        if not ended:
-            return frozenset()
-        ends = ends_in_order(ended)
-
+    async def _end(self, worker_id: UUID, ends: Sequence[CarriedEnd]) -> frozenset[UUID]:
         def work(connection: Connection, now: int) -> frozenset[UUID]:
             fresh = _spend(connection, [end.run for end in ends])
             accepted = [end for end in ends if end.run.run_id in fresh]
@@ -54,35 +49,24 @@ class StreamsRole(Role, StreamQueueRole):
 
         return await self.database.run(work)
 
-    async def land(
-        self,
-        runs: Sequence[CarriedRun],
-        how: Landed,
-        worker_id: UUID | None = None,
-        claim_no: int | None = None,
-        started: Sequence[int] | None = None,
-    ) -> frozenset[UUID]:
-        if not runs:
-            return frozenset()
-        starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
-        runs = runs_in_order(runs)
-        suspect = how is Landed.SUSPECT
-        holder = worker_id if how is Landed.RUNNING else None
-        this = {"worker_id": maybe_bytes(holder), "claim_no": None if holder is None else claim_no}
+    async def _land(self, landing: Landing) -> frozenset[UUID]:
+        runs, keys, starts = landing.runs, landing.lanes, landing.starts
+        is_held = landing.worker_id is not None
+        this = {"worker_id": maybe_bytes(landing.worker_id), "claim_no": landing.claim_no}
 
         def work(connection: Connection, now: int) -> frozenset[UUID]:
-            keys = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
             lanes = self.lane_book.ids(connection, {*keys, *keys.values()})
-            if holder is not None:
+            if is_held:
                 before = _hold(connection, {**this, "now": now}, lanes.values())
                 if before is not None:
                     return _landed_before(connection, this, before, runs)
             fresh = _spend(connection, runs)
             stored = [run for run in runs if run.run_id in fresh]
+            shared = {**this, "suspect": landing.is_suspect, "now": now}
             for run in stored:
-                words = {"lane_id": lanes[keys[run.lane]], "home_lane": lanes[run.lane], "suspect": suspect, "now": now}
-                connection.execute("land", {**_run_row(run), **this, **words, "start": starts[run.run_id]})
-            if holder is not None and stored:
+                words = {"lane_id": lanes[keys[run.lane]], "home_lane": lanes[run.lane]}
+                connection.execute("land", {**_run_row(run), **shared, **words, "start": starts[run.run_id]})
+            if is_held and stored:
                 ends = [
                     min(max(starts[run.run_id], run.due), now) + run.timeout_ms * 1000
                     for run in stored
@@ -92,13 +76,10 @@ class StreamsRole(Role, StreamQueueRole):
                 connection.execute("keep_claim", {**this, **claim, "now": now})
             _label(connection, now, stored)
             kinds = {Landed.WAITING: (), Landed.SUSPECT: (EventKind.RETRYING,), Landed.RUNNING: (EventKind.STARTED,)}
-            _tell(connection, now, stored, (EventKind.SUBMITTED, *kinds[how]))
+            _tell(connection, now, stored, (EventKind.SUBMITTED, *kinds[landing.how]))
             return fresh
 
-        stored = await self.database.run(work)
-        if holder is None:
-            self.ready.announce(len(stored))
-        return stored
+        return await self.database.run(work)
 
     async def prune_spent(self, before: date) -> int:
         until = forgettable(before, self.database.clock.now())
