@@ -44,7 +44,7 @@ test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
 	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) tests/browser); tests=$$?; \
+	$(BIN)/python -m pytest --one-store $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) tests/browser); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
@@ -127,17 +127,18 @@ clean: ## remove .venv and caches; duetime-data stays
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp is newer than what it was made from, so a second run costs nothing.
+# A stamp is newer than what it was made from, so a second run costs nothing. Modules are compiled when they are first
+# imported: most never are.
 
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
 	@echo "• installing what duetime needs"
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-compile --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@echo "• installing the tools for tests"
-	@$(PIP) install --no-deps --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(BIN)/python:

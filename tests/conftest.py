@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -34,6 +35,7 @@ TOGETHER = (
     "tests/chaos/test_real.py",  # each is a cluster of its own
     "tests/integration/test_plans.py",  # the tables take a while to fill: once is enough
     "tests/integration/test_list_plans.py",
+    "tests/sdk_types/",  # one run of a type checker answers all of them
 )
 """What runs in one test process. By path: groups that are named by marks are lost in silence where the test runner and
 its distributor do not fit each other."""
@@ -56,6 +58,33 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)
+
+
+ABOVE_STORES = ("tests/api/", "tests/integration/", "tests/targets/", "tests/telemetry/")
+"""Tests of what is above the stores, most of which run once on each."""
+STORES = ("sqlite", "postgres")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--one-store",
+        action="store_true",
+        help="run a test of what is above the stores on one of them only: half on each",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--one-store"):
+        return
+    found: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name, _, parameters = item.nodeid.partition("[")
+        parts = parameters.rstrip("]").split("-")
+        if item.nodeid.startswith(ABOVE_STORES) and (store := next((part for part in parts if part in STORES), None)):
+            found.setdefault(f"{name} {[part for part in parts if part != store]}", []).append(item)
+    left = {items[crc32(name.encode()) % 2] for name, items in found.items() if len(items) == len(STORES)}
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 skipped: Counter[str] = Counter()

@@ -15,20 +15,13 @@ from tests.support.working import quick_settings
 @pytest.fixture
 def migrated(postgres: Server) -> str:
     """The dsn of an empty database with the schema in it."""
-    return _taken(postgres)
+    return databases.migrated(postgres).take()
 
 
 @pytest.fixture
 def migrated_on_each(each_postgres: Server) -> str:
     """The same, once on each PostgreSQL that is here."""
-    return _taken(each_postgres)
-
-
-def _taken(server: Server) -> str:
-    database = databases.migrated(server)
-    dsn = database.take()
-    database.leave()  # tests count sessions
-    return dsn
+    return databases.migrated(each_postgres).take()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

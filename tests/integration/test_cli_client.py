@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
+from typer.main import get_command
 
 from duetime import App, AsyncClient, ServerUnavailable
 from duetime.cli.main import application
@@ -23,6 +24,7 @@ from tests.support.waiting import eventually
 from tests.support.working import working
 
 Duetime = Callable[..., Awaitable[Result]]
+COMMAND = get_command(application)  # making it takes longer than most commands
 _LIMITS = ("concurrency_key", "concurrency", "rate_key", "rate", "warn_after")
 
 
@@ -38,7 +40,7 @@ async def duetime(served: Served) -> Duetime:
     environ = {"DUETIME_URL": served.url, "DUETIME_KEY": await served.key(), "COLUMNS": "250", "NO_COLOR": "1"}
 
     async def command(*arguments: str, **more: Any) -> Result:
-        return await asyncio.to_thread(CliRunner().invoke, application, arguments, env=environ, **more)
+        return await asyncio.to_thread(CliRunner().invoke, COMMAND, arguments, env=environ, **more)
 
     return command
 

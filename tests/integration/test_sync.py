@@ -206,5 +206,7 @@ async def test_a_node_that_stops_leaves_no_connection_of_the_app_behind(migrated
     await running
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "duetime-sync"]
     with psycopg.connect(migrated) as database:
-        others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        others = (
+            "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'duetime'"
+        )
         await eventually(lambda: database.execute(others).fetchone() == (0,))

@@ -11,10 +11,10 @@ from tests.oracle.clocks import all_zones, changes
 from tests.oracle.contract import Stretch, after, until
 from tests.support.depth import tries
 
-CASES = tries(1_200, 20_000)
+CASES = tries(600, 20_000)
 CHUNKS = 16
 CHANGES_PER_ZONE = tries(1, 6)
-LINES_PER_CHANGE = tries(4, 12)
+LINES_PER_CHANGE = tries(2, 12)
 LINES_WITH_SECONDS = tries(1, 2)
 MOST_FIRES = 50
 """How many fires in a row are compared."""

@@ -14,7 +14,7 @@ from tests.oracle.contract import Stretch, WithoutDays, after, until
 NAMES = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
 ZONES = ["Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Cairo", "America/Nuuk"]
 CHANGES_PER_ZONE = 4
-LINES_PER_CHANGE = 60
+LINES_PER_CHANGE = 30
 MOST_FIRES = 60
 
 

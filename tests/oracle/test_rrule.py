@@ -18,7 +18,7 @@ from tests.support.depth import tries
 
 CHUNKS = 8
 CHANGES_PER_ZONE = 2
-RULES_PER_CHANGE = tries(2, 5)
+RULES_PER_CHANGE = tries(1, 5)
 _YEAR_1 = datetime(1, 1, 1)  # noqa: DTZ001 - a wall time
 
 
@@ -82,7 +82,7 @@ def test_the_fires_of_rules_around_clock_changes(chunk: int) -> None:
             for _ in range(RULES_PER_CHANGE):
                 near = (change + timedelta(minutes=random.randint(-90, 90))).astimezone(ZoneInfo(zone))
                 checked += _check(random, draw_rule(random, near.replace(tzinfo=None, fold=0)), zone, change, stretch)
-    assert checked > tries(100, 250)
+    assert checked > tries(50, 250)
 
 
 def _check(random: Random, text: str, zone: str, change: datetime, stretch: Stretch) -> bool:

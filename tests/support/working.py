@@ -33,6 +33,7 @@ def quick_settings(database_url: str) -> Settings:
         poll=timedelta(milliseconds=50),
         grace=timedelta(seconds=1),
         processes=2,
+        pool_size=3,  # what costs PostgreSQL most is the first use of each statement in each session
         encryption_keys=(ENCRYPTION,),
     )
 
