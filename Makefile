@@ -37,7 +37,7 @@ STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_que
 	tests/integration/test_brokers_end_to_end.py tests/integration/test_streams_end_to_end.py \
 	tests/integration/test_stream_worker.py tests/integration/test_stream_submission.py \
 	tests/integration/test_redis_limits.py tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py \
-	tests/fault/test_kafka_cluster.py
+	tests/fault/test_kafka_cluster.py tests/targets/test_publishing_brokers.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)

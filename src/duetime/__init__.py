@@ -59,7 +59,16 @@ if TYPE_CHECKING:
     from duetime.model.policy import Misfire
     from duetime.model.retry import RetryPolicy
     from duetime.model.run import RunState
-    from duetime.model.target import GrpcTarget, HttpTarget, ShellTarget
+    from duetime.model.target import (
+        GrpcTarget,
+        HttpTarget,
+        KafkaTarget,
+        RabbitTarget,
+        RedisTarget,
+        SecretValue,
+        ShellTarget,
+        SqsTarget,
+    )
     from duetime.sdk.graph_plan import GraphPlan
     from duetime.sdk.preview import Preview, preview
     from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
@@ -98,6 +107,7 @@ __all__ = [
     "JobReceipt",
     "JobState",
     "Json",
+    "KafkaTarget",
     "KeyInFlight",
     "KeyReused",
     "LeaseLost",
@@ -110,8 +120,10 @@ __all__ = [
     "PayloadMismatch",
     "Preview",
     "QuotaExceeded",
+    "RabbitTarget",
     "RateLimited",
     "Receipt",
+    "RedisTarget",
     "RetryAfter",
     "RetryPolicy",
     "Run",
@@ -119,11 +131,13 @@ __all__ = [
     "RunFailed",
     "RunState",
     "SchemaMismatch",
+    "SecretValue",
     "ServerUnavailable",
     "Settings",
     "SettingsError",
     "ShellTarget",
     "Snooze",
+    "SqsTarget",
     "StaleVersion",
     "StoreError",
     "StoreLocked",
@@ -184,7 +198,16 @@ _HOMES = {
     "duetime.model.policy": ("Misfire",),
     "duetime.model.retry": ("RetryPolicy",),
     "duetime.model.run": ("RunState",),
-    "duetime.model.target": ("GrpcTarget", "HttpTarget", "ShellTarget"),
+    "duetime.model.target": (
+        "GrpcTarget",
+        "HttpTarget",
+        "KafkaTarget",
+        "RabbitTarget",
+        "RedisTarget",
+        "SecretValue",
+        "ShellTarget",
+        "SqsTarget",
+    ),
     "duetime.spec.dependencies": ("Needs",),
     "duetime.sdk.preview": ("Preview", "preview"),
     "duetime.sdk.receipt": ("JobReceipt", "Receipt", "SyncReceipt"),

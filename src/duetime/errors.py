@@ -21,6 +21,7 @@
     ├── RunFailed               the run whose result was requested has failed
     ├── RunCancelled            the run whose result was requested was cancelled or skipped
     ├── PayloadMismatch         stored arguments or a stored result do not fit the annotations of the task
+    ├── MessageRefused          a broker refuses a message, or this login: a retry cannot help
     ├── LeaseLost               another worker may hold the run by now, or the worker's lease has expired
     ├── StoreError              the database returned an error
     │   ├── StoreUnavailable    it cannot be reached or asks to retry: back off and retry
@@ -143,6 +144,10 @@ class PayloadMismatch(DuetimeError):
         self.found = found
         """The type of the stored value, where that is the problem."""
         self.expected = expected
+
+
+class MessageRefused(DuetimeError):
+    """A broker refuses a message, or this login: a retry cannot help."""
 
 
 class LeaseLost(DuetimeError):

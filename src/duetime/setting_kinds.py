@@ -85,6 +85,21 @@ def networks(description: str) -> Kind:
     return Kind(description, 'networks, as a list or as "10.1.0.0/16,fd00::/8"', read, ",".join, default="none")
 
 
+def hosts(description: str) -> Kind:
+    def read(given: object) -> tuple[str, ...]:
+        parts = given.split(",") if isinstance(given, str) else given
+        if not isinstance(parts, list | tuple):
+            raise ValueError(f"{_type_name(given)} is not a list of host:port")
+        found = tuple(_text(part).strip().lower() for part in parts)
+        for each in found:
+            host, _, port = each.rpartition(":")
+            if not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65_535:
+                raise ValueError(f"{each!r} is not host:port")
+        return found
+
+    return Kind(description, 'host:port, as a list or as "kafka1:9092,kafka2:9092"', read, ",".join, default="none")
+
+
 def file(description: str) -> Kind:
     def read(given: object) -> Path:
         return given if isinstance(given, Path) else Path(_text(given)).expanduser()

@@ -269,7 +269,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     targets: Annotated[
         Literal["on", "off"],
-        kinds.choice("Whether servers execute targets: HTTP calls, gRPC calls and commands.", "on", "off"),
+        kinds.choice(
+            "Whether servers execute targets: HTTP calls, gRPC calls, messages to brokers and commands.", "on", "off"
+        ),
     ] = "on"
     target_slots: Annotated[int, kinds.count("Maximum concurrent calls of a process.", 1, 100_000)] = 500
     target_timeout: Annotated[
@@ -279,6 +281,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_networks: Annotated[
         tuple[str, ...],
         kinds.networks("Non-public networks that may be called."),
+    ] = ()
+    kafka_clusters: Annotated[
+        tuple[str, ...],
+        kinds.hosts("Servers of the Kafka clusters that jobs may publish to and be created from."),
     ] = ()
     shell_commands: Annotated[
         Path | None, kinds.file("The TOML file of commands that jobs may run. Default: no commands.")

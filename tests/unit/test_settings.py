@@ -356,7 +356,15 @@ class TestDescriptions:
             "metrics_port",
             "metrics_token",
         }
-        in_words |= {"allowed_networks", "trusted_proxies", "shell_commands", "public_url", "smtp_url", "mail_from"}
+        in_words |= {
+            "allowed_networks",
+            "kafka_clusters",
+            "trusted_proxies",
+            "shell_commands",
+            "public_url",
+            "smtp_url",
+            "mail_from",
+        }
         in_words |= {"tls_cert", "tls_key", "tls_client_ca", "server_ca", "client_cert", "client_key"}
         in_words |= {"key_provider", "key_provider_token", "limits_url"}
         in_words |= {"archive_url", "archive_endpoint", "archive_access_key", "archive_secret_key"}

@@ -8,11 +8,10 @@ from duetime.api.caller import Caller
 from duetime.api.lookup_cache import Memory
 from duetime.errors import InvalidInput
 from duetime.model.secret import SecretBinding
-from duetime.model.target import GrpcTarget, HttpTarget, Target
+from duetime.model.target import Target
 from duetime.store.protocol.store import Store
-from duetime.targets.address_guard import AddressGuard
 from duetime.targets.secret_hosts import check_receives, may_receive
-from duetime.targets.url import Place, check_address, check_url
+from duetime.targets.validation import TargetRules
 from duetime.targets.values import named_secrets
 
 _REMEMBERED = 5.0
@@ -20,9 +19,9 @@ _NONE: dict[str, SecretBinding] = {}
 
 
 class KnownSecrets:
-    def __init__(self, store: Store, guard: AddressGuard) -> None:
+    def __init__(self, store: Store, rules: TargetRules) -> None:
         self._store = store
-        self._guard = guard
+        self._rules = rules
         self._known: Memory[int, dict[str, SecretBinding]] = Memory(_REMEMBERED)
 
     async def check(self, who: Caller, target: Target | None) -> None:
@@ -30,9 +29,11 @@ class KnownSecrets:
         if target is None:
             return
         for field, name in named_secrets(target):
-            place = self._place(target)
+            places = self._rules.places(target)
             bound = (self._known.get(who.tenant_id) or _NONE).get(name)
-            if bound is None or not (bound.may_be_named_by(who.role) and may_receive(bound.hosts, place)):
+            if bound is None or not (
+                bound.may_be_named_by(who.role) and all(may_receive(bound.hosts, place) for place in places)
+            ):
                 bound = await self._look(who.tenant_id, name)  # it may have been created or changed since
             if bound is None:
                 remedy = f"PUT /v1/secrets/{name}, or correct the name"
@@ -40,7 +41,8 @@ class KnownSecrets:
             if not bound.may_be_named_by(who.role):
                 remedy = f"use a key with one of these roles: {', '.join(bound.roles)}"
                 raise InvalidInput(f"this key may not use the secret {name!r}", field=field, remedy=remedy)
-            check_receives(name, bound.hosts, place, field)
+            for place in places:
+                check_receives(name, bound.hosts, place, field)
 
     def changed(self) -> None:
         """A secret was set or deleted on this server."""
@@ -49,12 +51,3 @@ class KnownSecrets:
     async def _look(self, tenant_id: int, name: str) -> SecretBinding | None:
         found = await self._store.secrets.tenant_secrets(tenant_id)
         return self._known.put(tenant_id, {each.name: each.binding for each in found}).get(name)
-
-    def _place(self, target: Target) -> Place:
-        match target:
-            case HttpTarget():
-                return check_url(target.url, self._guard)
-            case GrpcTarget():
-                return check_address(target.address, self._guard)
-            case _:
-                raise AssertionError("only calls name secrets")

@@ -66,7 +66,7 @@ class Service:
         self.archive = archive_of(store, settings)
         self.archive_runs = None if self.archive is None else ArchiveRuns(store, self.archive)
         self.targets = TargetRules(settings)
-        self.secrets = KnownSecrets(store, self.targets.guard)
+        self.secrets = KnownSecrets(store, self.targets)
         self.links = CompletionLinks(store.tenants)
         self.events = EventHub(store)
         self.seen_writable: Memory[bool, bool] = Memory(10.0)

@@ -1,4 +1,5 @@
-"""Targets: jobs that need no worker of the tenant. An HTTP call, a gRPC call, or a command that the operator allows.
+"""Targets: jobs that need no worker of the tenant. An HTTP call, a gRPC call, a message to a broker, or a command that
+the operator allows.
 
 A job with a target is a job like any other: its task has a reserved name, and the target is its arguments. The name
 contains the host that is called (`duetime.http/api.example.com`), so every host has its own lanes, and every decision
@@ -16,9 +17,11 @@ from duetime.errors import InvalidInput
 
 RESERVED = "duetime."
 HTTP, GRPC, SHELL = "duetime.http", "duetime.grpc", "duetime.shell"
+KAFKA, REDIS, SQS, RABBITMQ = "duetime.kafka", "duetime.redis", "duetime.sqs", "duetime.rabbitmq"
+BROKERS = (KAFKA, REDIS, SQS, RABBITMQ)
 EMAIL = "duetime.email"
 """For notifications only, not for callers."""
-TARGET_TASKS = (HTTP, GRPC, SHELL, EMAIL)
+TARGET_TASKS = (HTTP, GRPC, SHELL, *BROKERS, EMAIL)
 _PLACE_LIMIT = 160
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -35,6 +38,8 @@ class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 Values = Annotated[dict[str, str | SecretValue], Meta(max_length=64)]
+UserName = Annotated[str, Meta(min_length=1, max_length=200)]
+MessageKey = Annotated[str, Meta(max_length=1000)]
 Wait = Annotated[str | float, Meta(description="Seconds, or a duration such as 30m.")]
 
 
@@ -77,6 +82,98 @@ class ShellTarget(_Target, frozen=True, tag="shell", kw_only=True):
     """The values for the command's template."""
 
 
+class AtKafka(_Target, frozen=True, kw_only=True):
+    """A Kafka cluster, and one of its topics."""
+
+    address: Annotated[str, Meta(max_length=2000)]
+    """`host:port`, or several with commas between them. The operator must have listed them (`kafka_clusters`)."""
+    topic: Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._\-]+\Z")]
+    tls: bool = True
+    username: UserName | None = None
+    password: SecretValue | None = None
+    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = "SCRAM-SHA-512"
+
+
+class AtRedis(_Target, frozen=True, kw_only=True):
+    """A Redis server, and one of its streams."""
+
+    address: Annotated[str, Meta(max_length=300)]
+    """`host:port`."""
+    stream: Annotated[str, Meta(min_length=1, max_length=1000)]
+    database: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    tls: bool = True
+    username: UserName | None = None
+    password: SecretValue | None = None
+
+
+class AtSqs(_Target, frozen=True, kw_only=True):
+    """A queue of SQS."""
+
+    queue_url: Annotated[str, Meta(max_length=1000)]
+    region: Annotated[str, Meta(max_length=40, pattern=r"^[a-z0-9\-]+\Z")] | None = None
+    """If the URL does not name it."""
+    access_key_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    secret_access_key: SecretValue
+
+
+class AtRabbit(_Target, frozen=True, kw_only=True):
+    """A RabbitMQ server, and one of its virtual hosts."""
+
+    address: Annotated[str, Meta(max_length=300)]
+    """`host:port`."""
+    vhost: Annotated[str, Meta(max_length=200)] = "/"
+    tls: bool = True
+    username: UserName = "guest"
+    password: SecretValue | None = None
+
+
+AtBroker = AtKafka | AtRedis | AtSqs | AtRabbit
+"""What a message goes to, or comes from."""
+
+
+class KafkaTarget(AtKafka, frozen=True, tag="kafka", kw_only=True):
+    """A message to a topic of Kafka."""
+
+    key: MessageKey | None = None
+    """Messages with the same key go to the same partition."""
+    headers: Values = {}
+    body: Any | UnsetType = UNSET
+    """Text is sent as it is, anything else as JSON; without one, the message is a tombstone."""
+
+
+class RedisTarget(AtRedis, frozen=True, tag="redis", kw_only=True):
+    """An entry of a Redis stream. Its fields are the headers, `key` and `body`."""
+
+    key: MessageKey | None = None
+    headers: Values = {}
+    body: Any | UnsetType = UNSET
+    """Text is sent as it is, anything else as JSON."""
+    max_length: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
+    """If set, Redis removes the oldest entries beyond about so many."""
+
+
+class SqsTarget(AtSqs, frozen=True, tag="sqs", kw_only=True):
+    """A message to a queue of SQS."""
+
+    key: MessageKey | None = None
+    """The message group. A FIFO queue needs one, and takes a run's message once within five minutes."""
+    headers: Annotated[dict[str, str | SecretValue], Meta(max_length=5)] = {}
+    """Sent as message attributes. SQS allows ten, of which duetime needs five."""
+    body: Any
+    """Text is sent as it is, anything else as JSON."""
+
+
+class RabbitTarget(AtRabbit, frozen=True, tag="rabbitmq", kw_only=True):
+    """A message to an exchange of RabbitMQ."""
+
+    exchange: Annotated[str, Meta(max_length=200)] = ""
+    """Without one, the routing key names a queue."""
+    routing_key: Annotated[str, Meta(max_length=255)]
+    headers: Values = {}
+    body: Any | UnsetType = UNSET
+    """Text is sent as it is, anything else as JSON."""
+
+
 class EmailTarget(_Target, frozen=True, tag="email", kw_only=True):
     """An email notification."""
 
@@ -85,7 +182,8 @@ class EmailTarget(_Target, frozen=True, tag="email", kw_only=True):
     text: str
 
 
-Target = HttpTarget | GrpcTarget | ShellTarget
+BrokerTarget = KafkaTarget | RedisTarget | SqsTarget | RabbitTarget
+Target = HttpTarget | GrpcTarget | ShellTarget | BrokerTarget
 """What callers may submit."""
 AnyTarget = Target | EmailTarget
 """What can be executed."""

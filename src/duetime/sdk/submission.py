@@ -7,7 +7,7 @@ from typing import Any, TypeVar, Unpack, cast, overload
 from duetime.errors import InvalidInput, NotFound
 from duetime.model.graph import Graph
 from duetime.model.job import Submitted
-from duetime.model.target import GrpcTarget, HttpTarget, ShellTarget, Target
+from duetime.model.target import Target
 from duetime.sdk.graph_plan import GraphPlan
 from duetime.sdk.order import Node, Order
 from duetime.sdk.pending import Pending, begins_later
@@ -23,7 +23,6 @@ R = TypeVar("R")
 TargetLike = Target | Mapping[str, Any]
 """A target, or its fields: `{"type": "http", "url": …}`."""
 _CALLS = (Call, Task)
-_TARGETS = (Mapping, HttpTarget, GrpcTarget, ShellTarget)
 _REPEATS = ("cron", "every", "when", "rrule", "after")
 
 
@@ -168,7 +167,7 @@ class Submission(StoredJobs, ABC):
                 known = ", ".join(sorted(self.tasks)) or "none"
                 raise NotFound(f"there is no task {what!r} in this app", field="task", remedy=f"it has: {known}")
             return task.bind(**check_mapping({} if args is None else args))
-        if isinstance(what, _TARGETS):
+        if isinstance(what, Mapping | Target):
             if args is not None:
                 raise InvalidInput("a target has no arguments", field="args", remedy="put them into its body")
             return as_target(what)

@@ -6,7 +6,7 @@ An adapter and its client library are imported on first use: each library is an 
 import re
 from collections.abc import Collection, Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from duetime.errors import InvalidInput
@@ -45,16 +45,21 @@ def broker_at(address: str, *, replicas: int | None = None) -> Broker:
         raise InvalidInput(
             "is a setting of Redis streams", field="replicas", remedy="set the replication at the broker itself"
         )
+    module = adapter(f"duetime.streams.{kind.module}", kind.extra, "stream")
+    broker: Broker = getattr(module, kind.adapter)(address, **({} if replicas is None else {"replicas": replicas}))
+    return broker
+
+
+def adapter(module: str, extra: str, field: str) -> Any:
+    """A module whose client library is an extra. Raises `InvalidInput` if that is not installed."""
     try:
-        module = import_module(f"duetime.streams.{kind.module}")
+        return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("duetime"):
             raise
         raise InvalidInput(
-            f"needs {error.name}, which is not installed", field="stream", remedy=f"pip install 'duetime[{kind.extra}]'"
+            f"needs {error.name}, which is not installed", field=field, remedy=f"pip install 'duetime[{extra}]'"
         ) from None
-    broker: Broker = getattr(module, kind.adapter)(address, **({} if replicas is None else {"replicas": replicas}))
-    return broker
 
 
 def shown_address(address: str) -> str:

@@ -24,9 +24,11 @@ _FRESH = 30.0
 class RedisConnections:
     """Opened on demand, and used by one task at a time. Raises `RedisError` and `OSError`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, **options: Any) -> None:
+        """`options`: those of redis-py's connections."""
         self._maker = ConnectionPool.from_url(
             url,
+            **options,
             protocol=2,
             socket_timeout=_TIMEOUT,
             socket_connect_timeout=_TIMEOUT,

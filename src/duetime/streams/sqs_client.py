@@ -33,6 +33,7 @@ _ATTEMPTS = 2
 _PAUSE = 0.1
 _PASSING = ("ThrottlingException", "RequestThrottled", "InternalError")
 _CONNECTIONS = 100
+_LARGEST_ANSWER = 64 * 1024**2
 _REMEDY = "check the address, the network and the credentials"
 
 
@@ -83,11 +84,12 @@ def parse(address: str) -> SqsAddress:
 
 
 class SqsClient:
-    def __init__(self, address: SqsAddress) -> None:
+    def __init__(self, address: SqsAddress, http: aiohttp.ClientSession | None = None) -> None:
+        """`http`: the session to use. It is closed with this client."""
         self._address = address
         self._credentials = address.credentials
         self._url = address.url or ""
-        self._http: aiohttp.ClientSession | None = None
+        self._http = http
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder()
 
@@ -105,8 +107,9 @@ class SqsClient:
                 )
         if not self._url:
             self._url = await asyncio.to_thread(endpoint_of, self._address.region)
-        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=60)
-        self._http = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        if self._http is None:
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=60)
+            self._http = aiohttp.ClientSession(connector=connector)
 
     async def close(self) -> None:
         http, self._http = self._http, None
@@ -142,9 +145,17 @@ class SqsClient:
         headers = await self._signed(action, body)
         limit = aiohttp.ClientTimeout(total=timeout)
         async with self._http.post(self._url, data=body, headers=headers, timeout=limit) as response:
-            said = await response.read()
-            if response.status == 200:
+            said = bytearray()
+            async for part in response.content.iter_any():
+                said += part
+                if len(said) > _LARGEST_ANSWER:
+                    response.close()
+                    raise aiohttp.ClientPayloadError("the answer is too large")
+        if response.status == 200:
+            try:
                 return self._decoder.decode(said) if said else {}
+            except msgspec.DecodeError:
+                raise aiohttp.ClientPayloadError("the answer is not JSON") from None
         raise _refusal(response.status, said)
 
     async def _signed(self, action: str, body: bytes) -> dict[str, str]:
@@ -161,7 +172,7 @@ class SqsClient:
             data=body,
         )
         SigV4Auth(self._credentials.get_frozen_credentials(), "sqs", self._address.region).add_auth(request)
-        return dict(request.headers.items())
+        return {**dict(request.headers.items()), "Accept-Encoding": "identity"}
 
 
 def endpoint_of(region: str) -> str:
@@ -172,7 +183,7 @@ def endpoint_of(region: str) -> str:
         client.close()
 
 
-def _refusal(status: int, said: bytes) -> SqsError:
+def _refusal(status: int, said: bytes | bytearray) -> SqsError:
     try:
         error = msgspec.json.decode(said, type=dict[str, object])
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):

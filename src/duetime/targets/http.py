@@ -32,7 +32,7 @@ from duetime.targets.completion_link import Completable, CompletionLinks
 from duetime.targets.redaction import Redactor
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place, check_url, same_host
-from duetime.targets.values import filled
+from duetime.targets.values import encoded_body, filled
 from duetime.targets.vault import Vault
 
 USER_AGENT = "duetime"
@@ -95,7 +95,7 @@ class HttpCaller:
 
     async def _call(self, target: HttpTarget, attempt: TargetAttempt) -> Outcome:
         url, place = self._checked(target.url)
-        body = _body(target)
+        body = encoded_body(target.body) or b""
         headers = await self._headers(target, attempt, place, body)
         async with self.session().request(
             target.method, url, data=body or None, headers=headers, allow_redirects=False
@@ -166,29 +166,32 @@ class HttpCaller:
         return Failed(Failure(FailureClass.TARGET_REFUSED, text, pauses_job=status == 410))
 
     def session(self) -> aiohttp.ClientSession:
-        """The session of all requests: it connects to no address that the guard refuses."""
+        """The session of all requests."""
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=0,
-                resolver=_GuardedResolver(self._guard, self._lookup),
-                socket_factory=self._socket,
-                keepalive_timeout=15,
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-                auto_decompress=False,
-                trust_env=False,
-                read_bufsize=_CHUNK,
-            )
+            self._session = guarded_session(self._guard, self._lookup)
         return self._session
 
-    def _socket(self, where: tuple[Any, Any, int, str, Any]) -> socket.socket:
+
+def guarded_session(guard: AddressGuard, lookup: Lookup) -> aiohttp.ClientSession:
+    """A session that connects to no address that the guard refuses."""
+
+    def make_socket(where: tuple[Any, Any, int, str, Any]) -> socket.socket:
         """The final check, on the address that is about to be connected to, however it was found."""
         family, kind, protocol, _, address = where
-        self._guard.check(str(address[0]))
+        guard.check(str(address[0]))
         return socket.socket(family, kind, protocol)
+
+    connector = aiohttp.TCPConnector(
+        limit=0, resolver=_GuardedResolver(guard, lookup), socket_factory=make_socket, keepalive_timeout=15
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        auto_decompress=False,
+        trust_env=False,
+        read_bufsize=_CHUNK,
+    )
 
 
 class _GuardedResolver(AbstractResolver):
@@ -221,14 +224,6 @@ def retry_after(headers: Any) -> float | None:
     except (ValueError, TypeError):
         return None
     return min(max(wait, timedelta(0)).total_seconds(), _LONGEST_WAIT)
-
-
-def _body(target: HttpTarget) -> bytes:
-    if target.body is msgspec.UNSET:
-        return b""
-    if isinstance(target.body, str):
-        return target.body.encode()
-    return msgspec.json.encode(target.body)
 
 
 def _media(target: HttpTarget) -> str:

@@ -7,6 +7,7 @@ error becomes an outcome.
 import logging
 import traceback
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import assert_never
 
 import msgspec
@@ -25,17 +26,23 @@ from duetime.model.target import (
     EmailTarget,
     GrpcTarget,
     HttpTarget,
+    KafkaTarget,
+    RabbitTarget,
+    RedisTarget,
     ShellTarget,
+    SqsTarget,
     decode_target,
 )
 from duetime.settings import Settings
 from duetime.store.address import sealer_of
 from duetime.store.protocol.store import Store
 from duetime.targets.address_guard import Lookup, system_lookup
+from duetime.targets.broker_rules import BROKER_KINDS
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.email import Mailer
 from duetime.targets.grpc import GrpcCaller
 from duetime.targets.http import HttpCaller
+from duetime.targets.publish import BrokerCaller
 from duetime.targets.shell import ShellRunner
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.validation import TargetRules
@@ -58,13 +65,15 @@ class TargetRunner:
         sizes = {"max_response": settings.max_response, "max_result": settings.max_result}
         self._http = HttpCaller(self._rules.guard, vault, links, lookup=lookup, **sizes)
         self._grpc = GrpcCaller(self._rules.guard, vault, lookup=lookup, max_result=settings.max_result)
+        self._brokers = BrokerCaller(self._rules.brokers, vault, lookup=lookup)
         self._mail = Mailer(settings.smtp_url, settings.mail_from)
         self._commands = ShellRunner(self._rules.commands, max_result=settings.max_result)
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The kinds of targets that this process can execute."""
-        return (HTTP, GRPC, EMAIL, SHELL) if self._shell else (HTTP, GRPC, EMAIL)
+        brokers = (kind.task for kind in BROKER_KINDS if find_spec(kind.library) is not None)
+        return (HTTP, GRPC, EMAIL, *brokers, *((SHELL,) if self._shell else ()))
 
     async def run(self, claimed: Claimed, lane: LaneKey) -> Outcome:
         limit = self._limit if claimed.timeout_ms is None else claimed.timeout_ms / 1000
@@ -89,6 +98,7 @@ class TargetRunner:
     async def close(self) -> None:
         await self._http.close()
         await self._grpc.close()
+        await self._brokers.close()
 
     async def _carry_out(self, attempt: TargetAttempt) -> Outcome:
         try:
@@ -102,6 +112,8 @@ class TargetRunner:
                 return await self._commands.run(target, attempt)
             case GrpcTarget():
                 return await self._grpc.call(target, attempt)
+            case KafkaTarget() | RedisTarget() | SqsTarget() | RabbitTarget():
+                return await self._brokers.publish(target, attempt)
             case EmailTarget():
                 return await self._mail.send(target, attempt.message_id, attempt.limit)
             case _:

@@ -32,6 +32,11 @@ class Place(NamedTuple):
         """The form in the name of a task: hosts that differ by port are different places."""
         return self.host if self.port in _PORTS.values() else f"{self.host}:{self.port}"
 
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def check_url(url: str, guard: AddressGuard, field: str = "target.url") -> Place:
     """The place that this URL leads to. Raises `InvalidInput` for everything that is visibly wrong with it."""

@@ -8,12 +8,27 @@ import msgspec
 
 from duetime.duration import parse_duration
 from duetime.errors import InvalidInput
-from duetime.model.target import GRPC, HTTP, SHELL, GrpcTarget, HttpTarget, ShellTarget, Target, plain_target, task_for
+from duetime.model.target import (
+    GRPC,
+    HTTP,
+    SHELL,
+    GrpcTarget,
+    HttpTarget,
+    KafkaTarget,
+    RabbitTarget,
+    RedisTarget,
+    ShellTarget,
+    SqsTarget,
+    Target,
+    plain_target,
+    task_for,
+)
 from duetime.settings import Settings
 from duetime.targets.address_guard import AddressGuard
+from duetime.targets.broker_rules import BrokerRules, kind_of_broker
 from duetime.targets.commands import Commands, read_commands
 from duetime.targets.messages import check_message
-from duetime.targets.url import check_address, check_url
+from duetime.targets.url import Place, check_address, check_url
 from duetime.targets.values import check_values
 
 LONGEST_FINISH = timedelta(days=30)
@@ -31,6 +46,7 @@ class TargetRules:
 
     def __init__(self, settings: Settings) -> None:
         self.guard = AddressGuard(settings.allowed_networks)
+        self.brokers = BrokerRules(self.guard, settings.kafka_clusters)
         self._settings = settings
         self._commands: Commands | None = None
 
@@ -55,18 +71,34 @@ class TargetRules:
             raise InvalidInput("cannot be combined with target", field="args", remedy="put them into target.body")
         return self._make(as_target(target))
 
-    def _make(self, target: Target) -> MadeTarget:
+    def places(self, target: Target) -> tuple[Place, ...]:
+        """Where a target connects to. Raises `InvalidInput`."""
         match target:
             case HttpTarget():
-                place = check_url(target.url, self.guard)
+                return (check_url(target.url, self.guard),)
+            case GrpcTarget():
+                return (check_address(target.address, self.guard),)
+            case KafkaTarget() | RedisTarget() | SqsTarget() | RabbitTarget():
+                return self.brokers.places(target)
+            case ShellTarget():
+                return ()
+            case _:
+                assert_never(target)
+
+    def _make(self, target: Target) -> MadeTarget:
+        places = self.places(target)
+        match target:
+            case HttpTarget():
                 check_values(target.headers, "target.headers")
                 _check_wait(target)
-                return MadeTarget(task_for(HTTP, place.name), plain_target(target))
+                return MadeTarget(task_for(HTTP, places[0].name), plain_target(target))
             case GrpcTarget():
-                place = check_address(target.address, self.guard)
                 check_values(target.metadata, "target.metadata", metadata=True)
                 check_message(target)
-                return MadeTarget(task_for(GRPC, place.name), plain_target(target))
+                return MadeTarget(task_for(GRPC, places[0].name), plain_target(target))
+            case KafkaTarget() | RedisTarget() | SqsTarget() | RabbitTarget():
+                self.brokers.check_message(target)
+                return MadeTarget(task_for(kind_of_broker(target).task, places[0].name), plain_target(target))
             case ShellTarget():
                 self.commands.fill(target.command, target.args)
                 return MadeTarget(task_for(SHELL, target.command), plain_target(target))
@@ -76,7 +108,7 @@ class TargetRules:
 
 def as_target(value: object) -> Target:
     """A target from a dict; a target is returned as it is."""
-    if isinstance(value, HttpTarget | GrpcTarget | ShellTarget):
+    if isinstance(value, Target):
         return value
     if not isinstance(value, Mapping):
         raise InvalidInput(

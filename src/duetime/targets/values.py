@@ -2,9 +2,21 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from duetime.errors import InvalidInput
-from duetime.model.target import AnyTarget, GrpcTarget, HttpTarget, SecretValue
+from duetime.model.target import (
+    AnyTarget,
+    AtBroker,
+    AtKafka,
+    AtRabbit,
+    AtRedis,
+    AtSqs,
+    GrpcTarget,
+    SecretValue,
+)
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place
 from duetime.targets.vault import Vault
@@ -56,28 +68,44 @@ def check_value(value: str, field: str) -> str:
 
 
 async def filled(
-    values: Mapping[str, str | SecretValue], vault: Vault, attempt: TargetAttempt, place: Place
+    values: Mapping[str, str | SecretValue], vault: Vault, attempt: TargetAttempt, place: Place, *others: Place
 ) -> dict[str, str]:
-    """The values with their secrets inserted, to be sent to this place. Raises `NotFound` for a missing secret, and
+    """The values with their secrets inserted, to be sent to these places. Raises `NotFound` for a missing secret, and
     `InvalidInput` for one that may not be sent there."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, SecretValue):
-            secret = await vault.value(attempt.tenant_id, value.secret, place)
+            secret = await vault.value(attempt.tenant_id, value.secret, place, *others)
             attempt.redactor.learn(secret)
             value = value.prefix + secret
         found[name] = check_value(value, name)
     return found
 
 
-def named_secrets(target: AnyTarget) -> Iterator[tuple[str, str]]:
+def encoded_body(body: Any) -> bytes | None:
+    """The body of a request or message: text as it is, anything else as JSON. None without one."""
+    if body is msgspec.UNSET:
+        return None
+    return body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+
+
+def login_of(at: AnyTarget | AtBroker) -> SecretValue | None:
+    """The secret that a broker is logged in to with."""
+    match at:
+        case AtKafka() | AtRedis() | AtRabbit():
+            return at.password
+        case AtSqs():
+            return at.secret_access_key
+        case _:
+            return None
+
+
+def named_secrets(target: AnyTarget | AtBroker) -> Iterator[tuple[str, str]]:
     """The secrets that a target references, each with its field."""
-    if isinstance(target, HttpTarget):
-        field, values = "target.headers", target.headers
-    elif isinstance(target, GrpcTarget):
-        field, values = "target.metadata", target.metadata
-    else:
-        return
-    for name, value in values.items():
+    login = login_of(target)
+    if login is not None:
+        yield f"target.{'secret_access_key' if isinstance(target, AtSqs) else 'password'}", login.secret
+    field = "metadata" if isinstance(target, GrpcTarget) else "headers"
+    for name, value in getattr(target, field, {}).items():
         if isinstance(value, SecretValue):
-            yield f"{field}.{name}", value.secret
+            yield f"target.{field}.{name}", value.secret

@@ -62,11 +62,12 @@ class Vault:
         self._values.forget((tenant_id, name))
         return changed_at
 
-    async def value(self, tenant_id: int, name: str, place: Place) -> str:
-        """A secret, to be sent to this place. Raises `NotFound`, `SealBroken`, and `InvalidInput` where it may not be
+    async def value(self, tenant_id: int, name: str, place: Place, *others: Place) -> str:
+        """A secret, to be sent to these places. Raises `NotFound`, `SealBroken`, and `InvalidInput` where it may not be
         sent."""
         value, binding = await self._read(tenant_id, name)
-        check_receives(name, binding.hosts, place)
+        for each in (place, *others):
+            check_receives(name, binding.hosts, each)
         return value
 
     async def shown_to_receivers(self, tenant_id: int, names: Iterable[str]) -> list[str]:

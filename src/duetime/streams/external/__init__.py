@@ -1,0 +1,1 @@
+"""Messages of other programs: targets publish them, and sources create jobs from them."""
