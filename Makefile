@@ -32,30 +32,33 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 	tests/integration/test_hostile_text.py tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py
 
-# Stream queues with real brokers: `make brokers` runs these.
+# Stream queues: `make brokers` runs these with every broker, `make test` most of them with Redis.
 STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \
-	tests/integration/test_brokers_end_to_end.py tests/integration/test_streams_end_to_end.py \
-	tests/integration/test_stream_worker.py tests/integration/test_stream_submission.py \
-	tests/integration/test_redis_limits.py tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py \
-	tests/fault/test_kafka_cluster.py tests/targets/test_publishing_brokers.py
+	$(wildcard tests/integration/test_stream*.py) tests/integration/test_brokers_end_to_end.py \
+	tests/integration/test_redis_limits.py tests/targets/test_publishing_brokers.py
+STREAM_FAULTS := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
 	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
+	scripts/chromium & browser=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	$(BIN)/python -m pytest --one-store $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) tests/browser); tests=$$?; \
+	wait $$browser; \
+	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAM_FAULTS)); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
 brokers: $(VENV)/.dev ## stream queues with every broker: Redis, RabbitMQ, Kafka, SQS (PYTEST_ARGS=…)
 	@scripts/rabbitmq; scripts/jvm-servers
 	@echo "• pytest, the tests of brokers"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(STREAMS)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(STREAMS) $(STREAM_FAULTS)
 
-long: $(VENV)/.dev ## the tests that take minutes
+long: $(VENV)/.dev ## the tests that take minutes, and on both stores those that make test runs on one
 	@echo "• pytest, the long files"
 	@$(BIN)/python -m pytest $(LONG)
+	@echo "• pytest, above the stores"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/api tests/integration tests/targets tests/telemetry
 
 deep: $(VENV)/.dev ## schedules against their oracles, and stores against their model, with many more examples
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 3600 tests/oracle tests/contract/test_state_machine.py

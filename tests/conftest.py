@@ -42,6 +42,8 @@ its distributor do not fit each other."""
 BY_BROKER = ("tests/contract/test_streams.py", "tests/integration/test_brokers_end_to_end.py")
 """The tests of one broker share a server, which some of them stop."""
 BROKERS = ("redis", "rabbitmq", "kafka", "sqs")
+OTHER_BROKERS = {*BROKERS} - {"redis"}
+"""These take seconds to start, and have to be fetched first: `make brokers` tests them."""
 OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka", "tests/contract/test_sqs_streams.py": "sqs"}
 """These share it too, because it takes seconds to start."""
 
@@ -67,23 +69,26 @@ STORES = ("sqlite", "postgres")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--one-store",
+        "--short",
         action="store_true",
-        help="run a test of what is above the stores on one of them only: half on each",
+        help="of the brokers, Redis only; tests of what is above the stores on one of the two, half of them on each",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--one-store"):
+    if not config.getoption("--short"):
         return
-    found: dict[str, list[pytest.Item]] = {}
+    left: set[pytest.Item] = set()
+    on_stores: dict[str, list[pytest.Item]] = {}
     for item in items:
         name, _, parameters = item.nodeid.partition("[")
         parts = parameters.rstrip("]").split("-")
-        if item.nodeid.startswith(ABOVE_STORES) and (store := next((part for part in parts if part in STORES), None)):
-            found.setdefault(f"{name} {[part for part in parts if part != store]}", []).append(item)
-    left = {items[crc32(name.encode()) % 2] for name, items in found.items() if len(items) == len(STORES)}
-    config.hook.pytest_deselected(items=left)
+        if OF_BROKER.get(name.partition("::")[0]) or not OTHER_BROKERS.isdisjoint(parts):
+            left.add(item)
+        elif item.nodeid.startswith(ABOVE_STORES) and (store := next((part for part in parts if part in STORES), None)):
+            on_stores.setdefault(f"{name} {[part for part in parts if part != store]}", []).append(item)
+    left.update(each[crc32(name.encode()) % 2] for name, each in on_stores.items() if len(each) == len(STORES))
+    config.hook.pytest_deselected(items=list(left))
     items[:] = [item for item in items if item not in left]
 
 
