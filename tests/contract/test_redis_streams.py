@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from duetime.errors import InvalidInput, StreamUnavailable
@@ -182,7 +183,7 @@ async def test_only_consumers_without_messages_are_deleted(server: RedisServer, 
         await holding.close()
         assert names() == {b"holding"}
         taking = await broker.consumer([stream], "taking", 30)
-        assert await taking.fetch([(stream, 1)], 5) == [held._replace(redelivered=True)]
+        assert await taking.fetch([(stream, 1)], 5) == [msgspec.structs.replace(held, redelivered=True)]
         await taking.done([held])
         await taking.close()
         await holding.close()

@@ -7,8 +7,8 @@ With keys, an unsealed message is refused: a party that can write to the broker 
 the broker's access rules protect the stream. Queue and tier of a run are those of its stream.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -25,11 +25,13 @@ _MARK = b"\xc1"
 """The byte that MessagePack never uses. Without it, any stray message would look like a newer version."""
 _HEAD = _MARK + bytes([VERSION])
 _LANES_REMEMBERED = 10_000
-_LAST = 253_402_300_799_999
+_LAST = (253_402_300_799_999).to_bytes(6)
 """The last millisecond of the year 9999: the end of a run with a later id could not be stored."""
 
+_IdBytes = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Task = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Id = TypeVar("Id")
 
 
 class Unreadable(NamedTuple):
@@ -45,9 +47,9 @@ class Refused(NamedTuple):
     reason: str
 
 
-class _Carried(msgspec.Struct, array_like=True, tag=0, frozen=True, gc=False):
-    run_id: UUID
-    job_id: UUID
+class _Carried(msgspec.Struct, Generic[Id], array_like=True, tag=0, frozen=True, gc=False):
+    run_id: Id
+    job_id: Id
     tenant_id: _Int64
     task: _Task
     due: _Int64
@@ -56,24 +58,31 @@ class _Carried(msgspec.Struct, array_like=True, tag=0, frozen=True, gc=False):
     timeout_ms: _Int64 | None
 
 
-class _Announced(msgspec.Struct, array_like=True, tag=1, frozen=True, gc=False):
-    run_id: UUID
+class _Announced(msgspec.Struct, Generic[Id], array_like=True, tag=1, frozen=True, gc=False):
+    run_id: Id
     lane_id: _Int64
 
 
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
-_decoder = msgspec.msgpack.Decoder(_Carried | _Announced)
+_decoder = msgspec.msgpack.Decoder(_Carried[_IdBytes] | _Announced[_IdBytes])
 
 
 _Lanes = dict[tuple[int, str], LaneKey]
+_MakeId = Callable[[bytes], UUID]
 Unpacked = CarriedRun | Announcement | Unreadable | Refused
 
 
 class MessageCodec:
     """Packs and unpacks the messages of any stream."""
 
-    def __init__(self, sealer: Sealer) -> None:
+    def __init__(self, sealer: Sealer, *, driver_ids: bool = False) -> None:
+        """`driver_ids`: unpack ids as PostgreSQL's driver has them, which cost a worker less."""
         self._sealer = sealer
+        self._id_of: _MakeId = _standard_id
+        if driver_ids:
+            from duetime.store.postgres.driver_ids import driver_id
+
+            self._id_of = driver_id
         self._lanes: dict[str, _Lanes] = {}
         """One object per lane, however many of its runs are in memory; by stream."""
 
@@ -94,7 +103,7 @@ class MessageCodec:
         if len(lanes) >= _LANES_REMEMBERED:
             lanes.clear()
         if not self._sealer.has_key:
-            return [_unpack(stream, lanes, body) for body in bodies]
+            return [_unpack(stream, lanes, body, self._id_of) for body in bodies]
         await self._sealer.learn(bodies)
         place = _place(stream)
         return [self._open(stream, lanes, body, place) for body in bodies]
@@ -106,10 +115,10 @@ class MessageCodec:
             return Unreadable(str(error))
         except SealBroken:
             return Refused("the message is not encrypted, was modified, or was moved from another stream")
-        return _unpack(stream, lanes, body)
+        return _unpack(stream, lanes, body, self._id_of)
 
 
-def _unpack(stream: StreamName, lanes: _Lanes, body: bytes) -> Unpacked:
+def _unpack(stream: StreamName, lanes: _Lanes, body: bytes, id_of: _MakeId) -> Unpacked:
     if body[:2] != _HEAD:
         return _without_head(body)
     try:
@@ -117,8 +126,8 @@ def _unpack(stream: StreamName, lanes: _Lanes, body: bytes) -> Unpacked:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return Refused(f"the message cannot be decoded: {error}")
     if isinstance(message, _Announced):
-        return Announcement(message.run_id, message.lane_id)
-    if message.run_id.int >> 80 > _LAST:
+        return Announcement(id_of(message.run_id), message.lane_id)
+    if message.run_id[:6] > _LAST:
         return Refused("the id of the run has no moment that can be stored")
     tenant_id, task = message.tenant_id, message.task
     if tenant_id != stream.tenant_id and stream.tenant_id is not None:
@@ -127,8 +136,18 @@ def _unpack(stream: StreamName, lanes: _Lanes, body: bytes) -> Unpacked:
     if lane is None:
         lane = lanes[tenant_id, task] = LaneKey(tenant_id, stream.queue, stream.tier, task)
     return CarriedRun(
-        message.run_id, message.job_id, lane, message.due, message.args, message.options, message.timeout_ms
+        id_of(message.run_id),
+        id_of(message.job_id),
+        lane,
+        message.due,
+        message.args,
+        message.options,
+        message.timeout_ms,
     )
+
+
+def _standard_id(body: bytes) -> UUID:
+    return UUID(bytes=body)
 
 
 def _without_head(body: bytes) -> Unreadable | Refused:
@@ -139,7 +158,7 @@ def _without_head(body: bytes) -> Unreadable | Refused:
     return Refused("the message was not written by duetime")
 
 
-def _packed(message: CarriedRun | Announcement) -> _Carried | _Announced:
+def _packed(message: CarriedRun | Announcement) -> _Carried[UUID] | _Announced[UUID]:
     if isinstance(message, Announcement):
         return _Announced(message.run_id, message.lane_id)
     return _Carried(

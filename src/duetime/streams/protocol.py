@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 
-class Delivery(NamedTuple):
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A message that this consumer holds."""
 
     stream: str

@@ -313,8 +313,8 @@ def _deliveries(answer: Any) -> list[Delivery]:
 def _by_stream(deliveries: Sequence[Delivery]) -> Iterator[tuple[str, list[bytes]]]:
     """The ids of these messages by stream, so many at a time that a script can unpack them."""
     ids = defaultdict(list)
-    for stream, _, _, ref in deliveries:
-        ids[stream].append(ref)
+    for delivery in deliveries:
+        ids[delivery.stream].append(delivery.ref)
     for stream, refs in ids.items():
         for start in range(0, len(refs), _MOST):
             yield stream, refs[start : start + _MOST]

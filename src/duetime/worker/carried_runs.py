@@ -77,17 +77,21 @@ class CarriedRuns:
         """Landings without an answer."""
 
     def divide(self, completions: Sequence[Completion]) -> tuple[list[tuple[Held, Completion]], list[Completion]]:
-        """The completions of carried runs, and the others."""
+        """The completions of carried runs, and the others. The outcomes of these runs are known: only the caller lands
+        them from now on. If a late report landed a run whose end is on its way to history, the store would refuse the
+        end, and the run would never end."""
         held = self.held
         if not held:
             return [], list(completions)
         mine, others = [], []
-        for item in completions:
-            each = held.get(item.run_id)
-            if each is None:
-                others.append(item)
-            else:
-                mine.append((each, item))
+        with self._lock:
+            for item in completions:
+                each = held.get(item.run_id)
+                if each is None:
+                    others.append(item)
+                else:
+                    each.ending = True
+                    mine.append((each, item))
         return mine, others
 
     def forget(self, held: Iterable[Held]) -> None:
@@ -112,13 +116,6 @@ class CarriedRuns:
         late = [each for each in list(self.held.values()) if each.fetched <= before and each.session.id == worker_id]
         if late:
             await self.land(late, store, "long")
-
-    def end(self, held: Iterable[Held]) -> None:
-        """The outcomes of these runs are known: only the caller lands them from now on. If a late report landed a run
-        whose end is on its way to history, the store would refuse the end, and the run would never end."""
-        with self._lock:
-            for each in held:
-                each.ending = True
 
     async def land(self, held: Sequence[Held], store: Store, reason: str, *, has_ended: bool = False) -> None:
         """See to it that these runs have landed, whatever thread has begun that; those whose outcomes are known only

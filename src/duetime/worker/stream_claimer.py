@@ -57,7 +57,7 @@ class StreamClaimer:
         self._carried = carried
         self._claimer = Claimer(store.claims, wants)
         self._brokers = Brokers()
-        codec = MessageCodec(store.sealer or Sealer(()))
+        codec = MessageCodec(store.sealer or Sealer(()), driver_ids=not store.embedded)
         self._context = FeedContext(store, wants, carried, self._claimer, codec, meters, self._now)
         self._feeds: dict[_Place, Feed] = {}
         self._retiring: list[Feed] = []

@@ -62,7 +62,6 @@ class StreamSource(StoreSource):
         mine, stored = self._carried.divide(completions)
         if not mine:
             return await super().complete(worker_id, completions, closed_claims)
-        self._carried.end([each for each, _ in mine])
         ends = [pair for pair in mine if pair[0].landing is None and pair[1].verdict.event is Event.SUCCEED]
         refused = await self._end(worker_id, [pair for pair in ends if not pair[0].over])
         landings: dict[Landing, None] = {}
@@ -94,9 +93,13 @@ class StreamSource(StoreSource):
         ends = [CarriedEnd(each.run, each.started, item.result, item.logs) for each, item in ended]
         refused = await self._store.streams.end_carried(worker_id, ends)
         done: dict[Acknowledge, list[Delivery]] = {}
+        acknowledge: Acknowledge | None = None
         for each, _ in ended:
             each.over = True
-            done.setdefault(each.acknowledge, []).extend(each.deliveries)
+            if each.acknowledge is not acknowledge:  # comparing methods costs more than the rest here
+                acknowledge = each.acknowledge
+                deliveries = done.setdefault(acknowledge, [])
+            deliveries += each.deliveries
         for acknowledge, deliveries in done.items():
             acknowledge(deliveries)
         return refused
