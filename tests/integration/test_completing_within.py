@@ -13,7 +13,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Counts
-from tests.support.caller_connections import DRIVERS, dsn, with_asyncpg
+from tests.support.caller_connections import DRIVERS, dsn, execute, with_asyncpg
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
@@ -38,7 +38,7 @@ async def test_an_effect_and_its_completion_are_one_commit(
     @app.task(retries=0)
     async def pay(ctx: Context) -> None:
         async with connect(app) as connection:
-            await connection.execute("create table paid (token text)")
+            await execute(connection, "create table paid (token text)")
             ctx.logger.info("paying")
             await ctx.complete(connection, result={"paid": True})
 

@@ -1,5 +1,8 @@
 """Jobs that commit or roll back with the caller's own data (PostgreSQL)."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,21 +10,36 @@ from typing import Any
 import asyncpg
 import psycopg
 import pytest
+from sqlalchemy import create_engine
 
 from duetime import (
     App,
+    Context,
     InvalidInput,
     KeyInFlight,
     KeyReused,
     NotFound,
+    QuotaExceeded,
     Receipt,
     RetryPolicy,
     RunState,
+    SchemaMismatch,
     Task,
 )
 from duetime.store.protocol.store import Counts
-from tests.support.caller_connections import DRIVERS, dsn, with_asyncpg, with_pool, with_psycopg
-from tests.support.working import ended, working
+from tests.support.caller_connections import (
+    BLOCKING,
+    BLOCKING_BY_STORE,
+    DRIVERS,
+    OF_FILES,
+    dsn,
+    execute,
+    with_asyncpg,
+    with_pool,
+    with_psycopg,
+)
+from tests.support.databases import sqlite_file
+from tests.support.working import ended, quick_settings, working
 
 NOTHING = Counts(0, 0, 0, 0)
 
@@ -33,6 +51,11 @@ class RolledBack(Exception):
 @pytest.fixture
 def app(postgres_app: App) -> App:
     return postgres_app
+
+
+@pytest.fixture
+def file_url(tmp_path: Path) -> str:
+    return f"sqlite:///{sqlite_file(tmp_path / 'duetime.db')}"
 
 
 @pytest.fixture
@@ -51,7 +74,7 @@ async def counts(app: App) -> Counts:
 @DRIVERS
 async def test_a_job_commits_with_the_callers_data(app: App, send: Task[..., Any], connect: Any) -> None:
     async with connect(app) as connection:
-        await connection.execute("create table orders (id integer)")
+        await execute(connection, "create table orders (id integer)")
         receipt = await send.options(connection=connection).submit(to="ops")
         with pytest.raises(NotFound):
             await app.job(receipt)
@@ -73,20 +96,35 @@ async def test_a_job_rolls_back_with_the_callers_data(app: App, send: Task[..., 
     assert (await send.options(idempotency_key="order-7").submit(to="else")).created, "the key was not kept either"
 
 
-def test_a_blocking_connection(migrated: str) -> None:
-    app = App(database_url=migrated)
+@pytest.mark.parametrize(
+    ("database_url", "kind"),
+    [(store, kind) for store, kinds in BLOCKING_BY_STORE.items() for kind in kinds],
+    indirect=["database_url"],
+)
+def test_a_blocking_connection(database_url: str, kind: str) -> None:
+    connect = BLOCKING[kind]
+    app = App(settings=quick_settings(database_url))
 
     @app.task(name="send")
-    async def send(to: str) -> None: ...
+    async def send(to: str) -> str:
+        return to
 
-    with psycopg.connect(migrated) as connection:
-        kept = app.sync.submit(send.bind(to="ops"), run_in="1h", connection=connection)
-    with psycopg.connect(migrated) as connection:
+    with connect(database_url) as connection:
+        later = app.sync.submit(send.bind(to="ops"), run_in="1h", connection=connection)
+        now = app.sync.submit(send.bind(to="ops"), idempotency_key="order-7", connection=connection)
+    with pytest.raises(RolledBack), connect(database_url) as connection:
         lost = app.sync.submit(send.bind(to="ops"), run_at=datetime(2100, 1, 1, tzinfo=UTC), connection=connection)
-        connection.rollback()
-    assert app.sync.job(kept).task == "send"
+        again = app.sync.submit(send.bind(to="ops"), idempotency_key="order-7", connection=connection)
+        with pytest.raises(KeyReused, match=r"^idempotency_key: "):
+            app.sync.submit(send.bind(to="else"), idempotency_key="order-7", connection=connection)
+        raise RolledBack
+    assert again.job_id == now.job_id
+    assert app.sync.job(later).task == "send"
     with pytest.raises(NotFound):
         app.sync.job(lost)
+    app.start()
+    assert app.sync.wait(now, "20s").value == "ops"
+    app.stop()
     app.sync.close()
 
 
@@ -171,10 +209,86 @@ async def test_what_cannot_be_submitted_inside_a_transaction(app: App, send: Tas
             await send.bind(to="ops").schedule(connection=connection, every="1h")
         with pytest.raises(InvalidInput, match=r"^args: "):
             await send.options(connection=connection).submit()
-    with pytest.raises(InvalidInput, match=r"^connection: builtins.str is not a supported connection"):
-        await send.options(connection="postgresql://…").submit(to="ops")
+    pool = asyncpg.create_pool(dsn(app), min_size=0)
+    for wrong in ("postgresql://…", pool, create_engine("sqlite://"), object(), psycopg):
+        with pytest.raises(InvalidInput, match=r"^connection: .* is not a supported connection .*asyncpg.*Django"):
+            await send.options(connection=wrong).submit(to="ops")
+        with pytest.raises(InvalidInput, match="is not a supported connection"):
+            await asyncio.to_thread(app.sync.submit, send.bind(to="ops"), connection=wrong)
+    with closing(sqlite3.connect(":memory:")) as memory, pytest.raises(InvalidInput, match="in PostgreSQL"):
+        await send.options(connection=memory).submit(to="ops")
+    assert await counts(app) == NOTHING
+
+
+async def test_a_connection_to_another_database(app: App, send: Task[..., Any], database: str, tmp_path: Path) -> None:
+    other = await asyncpg.connect(database)
+    with pytest.raises(InvalidInput, match=r"^connection: its database has no duetime schema.*duetime migrate"):
+        await send.options(connection=other).submit(to="ops")
+    await other.close()
     on_file = App(data_dir=tmp_path)
     on_file.task(name="send")(send.function)
-    with pytest.raises(InvalidInput, match=r"^connection: .* needs PostgreSQL"):
-        await on_file.submit("send", {"to": "ops"}, connection=object())
-    assert await counts(app) == NOTHING
+    async with with_asyncpg(app) as connection:
+        with pytest.raises(InvalidInput, match=r"^connection: this is a connection to PostgreSQL, .* in SQLite"):
+            await on_file.submit("send", {"to": "ops"}, connection=connection)
+    another_file = pytest.raises(InvalidInput, match=r"^connection: .*mine\.db, and the jobs are stored in .*same file")
+    with closing(sqlite3.connect(tmp_path / "mine.db")) as mine, another_file:
+        await on_file.submit("send", {"to": "ops"}, connection=mine)
+    file = on_file.settings.sqlite_file
+    assert file is not None
+    with closing(sqlite3.connect(file)) as empty, pytest.raises(SchemaMismatch, match="duetime migrate"):
+        await on_file.submit("send", {"to": "ops"}, connection=empty)
+    server = App(url="http://127.0.0.1:1", key="x")
+    server.task(name="send")(send.function)
+    with pytest.raises(InvalidInput, match=r"^connection: this app uses the server http://127\.0\.0\.1:1, not a"):
+        await server.submit("send", {"to": "ops"}, connection=mine)
+
+
+@pytest.mark.parametrize("connect", OF_FILES.values(), ids=list(OF_FILES))
+async def test_async_connections_to_a_file(file_url: str, tmp_path: Path, connect: Any) -> None:
+    app = App(settings=quick_settings(file_url))
+
+    @app.task(name="pay")
+    async def pay(ctx: Context, amount: int) -> None:
+        async with connect(app) as connection:
+            await execute(connection, "insert into paid values ('x')")
+            await ctx.complete(connection, amount)
+            if ctx.attempt == 1:
+                raise RolledBack
+
+    with closing(sqlite3.connect(tmp_path / "duetime.db")) as connection:
+        connection.execute("create table paid (token text)")
+        async with app.running():
+            async with connect(app) as mine:
+                receipt = await pay.options(connection=mine, retry=RetryPolicy(base=0.01)).submit(amount=3)
+                seen = connection.execute("select count(*) from runs").fetchone()
+            assert seen == (0,), "not before the commit"
+            with pytest.raises(RolledBack):
+                async with connect(app) as mine:
+                    lost = await pay.options(connection=mine).submit(amount=4)
+                    raise RolledBack
+            run = await ended(app, receipt)
+            with pytest.raises(NotFound):
+                await app.job(lost)
+        assert (run.state, run.value, run.attempt) == (RunState.SUCCEEDED, 3, 2)
+        assert connection.execute("select count(*) from paid").fetchone() == (1,), "the effect happened once"
+
+
+def test_a_file_without_a_transaction(file_url: str, tmp_path: Path) -> None:
+    """A connection that commits each statement commits the job; what is refused leaves nothing in a transaction."""
+    app = App(settings=quick_settings(file_url))
+
+    @app.task(name="send")
+    async def send(to: str) -> None: ...
+
+    with closing(sqlite3.connect(tmp_path / "duetime.db", isolation_level=None)) as connection:
+        receipt = app.sync.submit(send.bind(to="ops"), run_in="1h", connection=connection)
+        assert not connection.in_transaction
+        assert app.sync.job(receipt).task == "send"
+        connection.execute("update tenants set stored_jobs = 1")
+        with pytest.raises(QuotaExceeded):
+            app.sync.submit(send.bind(to="ops"), connection=connection)
+        assert not connection.in_transaction
+        connection.execute("update tenants set stored_jobs = null, encrypt_args = 1")
+        with pytest.raises(InvalidInput, match="encrypted"):
+            app.sync.submit(send.bind(to="ops"), connection=connection)
+    app.sync.close()

@@ -53,7 +53,7 @@ class ArchivedRuns:
         self._archives = store.archives
         self._reader = PartReader(storage)
         sealer = store.sealer
-        self._sealing = None if sealer is None else Sealing(store.tenants, store.claims, sealer)
+        self._sealing = None if sealer is None else Sealing(store.tenants, store.claims, sealer, alone=False)
 
     async def page(
         self,

@@ -67,7 +67,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """Whether the attempt counts against the policy."""
 
 
-_SUCCEED = Verdict(Event.SUCCEED)
+SUCCEED = Verdict(Event.SUCCEED)
 _CANCEL = Verdict(Event.CANCEL)
 _SKIP = Verdict(Event.SKIP)
 _FAIL = Verdict(Event.FAIL)
@@ -77,7 +77,7 @@ def decide(outcome: Outcome, policy: RetryPolicy, attempt: int, random: Random) 
     """What follows from the outcome of attempt number `attempt` (the first is 1)."""
     match outcome:
         case Succeeded():
-            return _SUCCEED
+            return SUCCEED
         case Cancelled():
             return _CANCEL
         case Skipped():

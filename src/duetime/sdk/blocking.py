@@ -1,6 +1,5 @@
 """The blocking app. One event loop on one background thread serves all callers and calls the methods of the app."""
 
-import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, TypeVar, Unpack, overload
@@ -19,6 +18,7 @@ from duetime.sdk.submission import Submission, TargetLike
 from duetime.sdk.task import Bindable, Call, Task
 from duetime.spec.identity import JobLike, RunLike
 from duetime.spec.options import Duration, EditOptions, ScheduleOptions, SubmitOptions
+from duetime.store.caller_connections import caller_connection
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class SyncApp:
     def submit(self, what: TargetLike, /, **options: Unpack[SubmitOptions]) -> SyncReceipt[Any]: ...
 
     def submit(self, what: Any, args: Any = None, /, **options: Any) -> SyncReceipt[Any]:
-        """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
+        """See `App.submit`. `connection=` takes an open connection of this thread that is not async."""
         if isinstance(what, Task):
             what = what.bind()  # its connection is found below
         connection = options.get("connection")
@@ -166,7 +166,7 @@ class SyncApp:
 
 def _check_blocking(connection: object) -> None:
     """Refuse async connections, which would stop at their first await."""
-    if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+    if caller_connection(connection).is_async:
         raise InvalidInput(
             "this connection is async", field="connection", remedy="use `await app.submit(…, connection=…)`"
         )

@@ -22,6 +22,7 @@ from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
 from duetime.sdk.jobs import Jobs
 from duetime.sdk.store_jobs import StoreJobs
+from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.store.address import is_kept_by_server, open_ready, store_for
 from duetime.store.protocol.store import Store
@@ -151,13 +152,15 @@ class Stores:
 
     def for_caller_transaction(self) -> StoreJobs:
         """Jobs on the caller's connection. It opens no other connection."""
-        if any(store.embedded for _, store in self._lent) or self._settings().sqlite_file is not None:
+        settings = self._settings()
+        embedded = [store for _, store in self._lent if store.embedded]
+        if settings.url is not None and settings.database_url is None and not embedded:
             raise InvalidInput(
-                "submitting inside a transaction needs PostgreSQL, and this app uses SQLite",
+                f"this app uses the server {without_password(settings.url)}, not a database",
                 field="connection",
-                remedy="set DUETIME_DATABASE_URL",
+                remedy="set DUETIME_DATABASE_URL instead of DUETIME_URL, or omit connection=",
             )
-        return StoreJobs(store_for(self._settings()), self._settings())
+        return StoreJobs(embedded[-1] if embedded else store_for(settings), settings)
 
     async def close(self) -> None:
         """Close what this event loop has opened. Connections of other loops, and lent stores, stay open."""

@@ -54,8 +54,8 @@ class Submission(StoredJobs, ABC):
         It runs now, at `run_at`, after `run_in`, or as the words `when` say ("tomorrow at 8"). `tz` is the zone whose
         clock and calendar words and delays in days or months (`P1M`) go by. `depends_on` are jobs to wait for: a list
         of receipts or ids, or `Needs`. With `key`, submitting the same again changes nothing. `connection` takes your
-        own open asyncpg or psycopg connection: the job then commits or rolls back with your data. Options given here
-        count before those of the task.
+        own open connection (asyncpg, psycopg, SQLAlchemy, Django, sqlite3): the job then commits or rolls back with
+        your data. Options given here count before those of the task.
         """
         found = what if type(what) is Call and args is None else self._what(what, args, options, OF_SUBMISSIONS)
         return Pending("submit", self._submit, found, options)

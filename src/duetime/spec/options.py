@@ -226,7 +226,7 @@ class Within(TypedDict, total=False):
     """Options that exist in Python only."""
 
     connection: object
-    """An open asyncpg or psycopg connection: the job commits or rolls back with its transaction."""
+    """Your own open connection, or SQLAlchemy session: the job commits or rolls back with its transaction."""
 
 
 class SubmitOptions(JobOptions, Words, Once, Identity, Waits, Within, total=False):

@@ -1,17 +1,18 @@
-"""Submit and complete inside the caller's transaction, on the caller's connection: asyncpg or psycopg 3, async or not.
+"""Submit and complete inside the caller's transaction, on the caller's connection.
 
 Two schema-qualified functions do the work, so that the caller's role needs no rights on the tables.
 """
 
-import inspect
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost
 from duetime.model.job import NewJob
-from duetime.model.schedule import Once
+from duetime.store.caller_connections import POSTGRES, caller_connection
 from duetime.store.postgres.database import OVER_QUOTA, TOO_MANY_LANES
 from duetime.store.postgres.role import Role
+from duetime.store.rules.caller_transactions import check_dialect, check_one_off
 from duetime.store.rules.labels import labels_of, payload_of
 from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
@@ -26,17 +27,12 @@ _COMPLETE = (
     "select duetime.complete_run({run_id}::uuid, {fence}::integer, {worker_id}::uuid, {result}::bytea, {logs}::bytea)"
 )
 _INVALID, _IN_FLIGHT, _REUSED = "DT400", "DT409", "DT422"
+_NO_SCHEMA = frozenset({"3F000", "42883"})
 
 
 class CallerTransactionRole(Role):
     async def submit_within(self, connection: object, tenant_id: int, job: NewJob) -> UUID:
-        schedule = job.schedule
-        if not isinstance(schedule, Once) or job.key is not None or job.depends_on is not None:
-            raise InvalidInput(
-                "only one-off jobs without key= and depends_on= can be submitted inside a transaction",
-                field="connection",
-                remedy="omit connection=, or submit without cron=, every=, key= and depends_on=",
-            )
+        schedule = check_one_off(job)
         labels = labels_of(job)
         try:
             job_id = await _call(
@@ -60,19 +56,7 @@ class CallerTransactionRole(Role):
                 lanes_per_tenant=self.lanes_per_tenant,
             )
         except Exception as error:
-            state = getattr(error, "sqlstate", None)
-            if state == _INVALID:
-                field, _, message = _message(error).partition(": ")
-                raise InvalidInput(message, field=field) from error
-            if state == TOO_MANY_LANES:
-                raise too_many_lanes(_message(error)) from error
-            if state == OVER_QUOTA:
-                raise over_quota(_message(error).removeprefix(REFUSED), int(_detail(error))) from error
-            if state == _IN_FLIGHT:
-                raise KeyInFlight("another request holds this idempotency key", field="idempotency_key") from error
-            if state == _REUSED:
-                raise KeyReused("this key was used for another request", field="idempotency_key") from error
-            raise
+            raise _meaning(error) from error
         return UUID(str(job_id))
 
     async def complete_within(
@@ -84,28 +68,45 @@ class CallerTransactionRole(Role):
             raise LeaseLost("another worker holds this run now", remedy="roll back")
 
 
-async def _call(connection: Any, statement: str, **given: object) -> object:
-    """One value from the caller's connection. The caller sees its driver's own exceptions."""
-    if hasattr(connection, "fetchval"):
-        numbered = statement.format(**{name: f"${number}" for number, name in enumerate(given, 1)})
-        return await connection.fetchval(numbered, *given.values())
-    if type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg_pool"):
-        # The caller's connection may have any row factory; this cursor returns tuples.
-        cursor = connection.cursor(row_factory=lambda _: tuple)
-        named = statement.format(**{name: f"%({name})s" for name in given})
-        executed = cursor.execute(named, {name: _plain(item) for name, item in given.items()})
-        if inspect.isawaitable(executed):
-            await executed
-            return (await cursor.fetchone())[0]
-        return cursor.fetchone()[0]
-    raise InvalidInput(
-        f"{type(connection).__module__}.{type(connection).__qualname__} is not a supported connection",
-        field="connection",
-        remedy="pass an open asyncpg or psycopg 3 connection to duetime's database",
-    )
+async def _call(connection: object, statement: str, **given: object) -> object:
+    """One value from the caller's connection. The caller sees its library's own exceptions."""
+    known = caller_connection(connection)
+    check_dialect(known.dialect, POSTGRES)
+    return await known.value(statement, given)
 
 
-def _message(error: Exception) -> str:
+def _meaning(error: Exception) -> Exception:
+    """The error itself, if its SQLSTATE is not one of `submit_job`."""
+    for cause in reversed(list(_causes(error))):
+        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        if state == _INVALID:
+            field, _, message = _message(cause).partition(": ")
+            return InvalidInput(message, field=field)
+        if state == TOO_MANY_LANES:
+            return too_many_lanes(_message(cause))
+        if state == OVER_QUOTA and (detail := _detail(cause)) is not None:
+            return over_quota(_message(cause).removeprefix(REFUSED), int(detail))
+        if state == _IN_FLIGHT:
+            return KeyInFlight("another request holds this idempotency key", field="idempotency_key")
+        if state == _REUSED:
+            return KeyReused("this key was used for another request", field="idempotency_key")
+        if state in _NO_SCHEMA:
+            return InvalidInput(
+                f"its database has no duetime schema: {_message(cause)}",
+                field="connection",
+                remedy="connect to the database in DUETIME_DATABASE_URL, or run: duetime migrate",
+            )
+    return error
+
+
+def _causes(error: BaseException | None) -> Iterator[Any]:
+    """The error and what it wraps: Django and SQLAlchemy wrap the driver's error."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _message(error: Any) -> str:
     """The server's message, without the text that drivers add."""
     found: str | None = getattr(error, "message", None) or getattr(
         getattr(error, "diag", None), "message_primary", None
@@ -113,11 +114,6 @@ def _message(error: Exception) -> str:
     return found or str(error)
 
 
-def _detail(error: Exception) -> str:
-    found: str = getattr(error, "detail", None) or error.diag.message_detail  # type: ignore[attr-defined]
+def _detail(error: Any) -> str | None:
+    found: str | None = getattr(error, "detail", None) or getattr(getattr(error, "diag", None), "message_detail", None)
     return found
-
-
-def _plain(item: object) -> object:
-    """psycopg adapts by exact type, and asyncpg returns UUIDs of its own subclass."""
-    return UUID(str(item)) if isinstance(item, UUID) else item

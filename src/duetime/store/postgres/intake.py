@@ -33,7 +33,7 @@ class IntakeRole(Role, KeyedIntake):
             answers = await self._insert_ready(tenant_id, jobs)
         else:
             await self.lane_book.ids({job.lane for job in jobs})
-            answers = await self.transactions.run(lambda within: self._insert_any(within, tenant_id, jobs))
+            answers = await self.transactions.run(lambda within: self.insert_any(within, tenant_id, jobs))
         self.ready.announce()
         return answers
 

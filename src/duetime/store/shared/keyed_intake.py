@@ -49,7 +49,7 @@ class KeyedIntake(SharedRole, ABC):
 
         return await self.transactions.run(work)
 
-    async def _insert_any(self, transaction: Transaction, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+    async def insert_any(self, transaction: Transaction, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         await try_lock_keys(transaction, tenant_id, keys_of(jobs))
         lanes = await self.run_maker.lanes(transaction, {job.lane for job in jobs}, new_work=True)
         answers: dict[UUID, Submitted] = {}

@@ -3,9 +3,10 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
+from duetime.store.caller_connections import SqliteSession
 from duetime.store.rules.quotas import QUOTAS, REFUSED, limits_of, over_quota
 from duetime.store.shared.statements import SHARED, statements
 from duetime.store.shared.transaction import NotUnique
@@ -70,9 +71,10 @@ Parameters = Mapping[str, Any]
 class Connection:
     """Runs named statements. Only the store's own thread uses it."""
 
+    ends_noted = False
+    """Whether the end of a run with dependents was recorded since the last commit."""
+
     def __init__(self, path: Path | None) -> None:
-        self.ends_noted = False
-        """Whether the end of a run with dependents was recorded since the last commit."""
         self._readers: dict[str, Reader] = {}
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
@@ -86,6 +88,14 @@ class Connection:
         except BaseException:
             self.raw.close()
             raise
+
+    @classmethod
+    def of_caller(cls, session: SqliteSession) -> "Connection":
+        """The same statements, on a caller's connection."""
+        made = cls.__new__(cls)
+        made._readers = {}
+        made.raw = cast(sqlite3.Connection, session)  # it has the methods that are used here
+        return made
 
     def run(self, statement: str, parameters: Parameters) -> sqlite3.Cursor:
         try:

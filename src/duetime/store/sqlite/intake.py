@@ -30,7 +30,7 @@ class IntakeRole(Role, KeyedIntake):
         def work(connection: Connection, now: int) -> list[Submitted]:
             if all(is_plain(job) for job in jobs):
                 return self._insert_ready(connection, now, tenant_id, jobs)
-            return at_once(self._insert_any(SqliteTransaction(connection, now), tenant_id, jobs))
+            return at_once(self.insert_any(SqliteTransaction(connection, now), tenant_id, jobs))
 
         answers = await self.database.run(work)
         self.ready.announce()

@@ -29,7 +29,7 @@ class LaneBook:
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
-        self._most = most
+        self.most = most
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
         self._tidy_at = 0.0
@@ -117,9 +117,9 @@ class LaneBook:
         if row is not None and row[1]:
             return int(row[0])
         if new_work and key.tenant_id > 0 and (row is None or row[2] <= now - _A_DAY):
-            used = {"tenant_id": key.tenant_id, "after": now - _A_DAY, "most": self._most}
-            if connection.value("lanes_used", used) >= self._most:
-                raise lanes_are_used_up(self._most)
+            used = {"tenant_id": key.tenant_id, "after": now - _A_DAY, "most": self.most}
+            if connection.value("lanes_used", used) >= self.most:
+                raise lanes_are_used_up(self.most)
             if (
                 key.queue != NOTIFICATIONS
                 and (most := connection.value("queues_exceeded", {**lane, **used})) is not None

@@ -44,7 +44,9 @@ _REMEMBERED = 3.0
 class Sealing:
     """Encrypts content on its way into the roles of a store, and decrypts it on its way out."""
 
-    def __init__(self, tenants: Tenants, claims: Claims, sealer: Sealer) -> None:
+    def __init__(self, tenants: Tenants, claims: Claims, sealer: Sealer, *, alone: bool) -> None:
+        """`alone`: no other process changes the tenants of this store."""
+        self._alone = alone
         self._tenants = tenants
         self._claims = claims
         self.sealer = sealer
@@ -61,7 +63,7 @@ class Sealing:
     async def encrypts(self, tenant_id: int) -> bool:
         if tenant_id == INTERNAL_TENANT:
             return False
-        await self._look(anew=tenant_id not in self._seen)
+        await self.look(anew=tenant_id not in self._seen)
         self._seen.add(tenant_id)
         return tenant_id in self._encrypting
 
@@ -73,14 +75,16 @@ class Sealing:
                 remedy="filter by fingerprint, failure, task or queue",
             )
 
-    async def _look(self, *, anew: bool = False) -> None:
+    async def look(self, *, anew: bool = False) -> None:
+        if self._alone and self._asked_at is not None:
+            return  # also because a task that completes its run in its own transaction keeps the file locked
         if anew or self._asked_at is None or monotonic() - self._asked_at > _REMEMBERED:
             self._encrypting = await self._tenants.encrypting_tenants()
             self._asked_at = monotonic()
 
     async def _any(self) -> bool:
         """Whether any tenant's content is encrypted: where none is, nothing is looked at."""
-        await self._look()
+        await self.look()
         return bool(self._encrypting)
 
     def forget(self) -> None:

@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 def sealed(store: S, sealer: Sealer) -> S:
     """This store, with sealed content where a tenant asks for it."""
-    sealing = Sealing(store.tenants, store.claims, sealer)
+    sealing = Sealing(store.tenants, store.claims, sealer, alone=store.embedded)
     made = wrapped(
         store,
         sealing,
@@ -179,6 +179,7 @@ class SealedCallerTransactions(_Sealed[CallerTransactions]):
 class SealedLeases(_Sealed[Leases]):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
         self._sealing.know_worker(worker.id, worker.tenant_id)
+        await self._sealing.look()
         return await self._inner.register(worker, lease)
 
     async def worker(self, worker_id: UUID) -> Worker:
