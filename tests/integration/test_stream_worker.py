@@ -15,9 +15,10 @@ import pytest
 
 from duetime import App, Context
 from duetime.engine.intake import prepare
+from duetime.engine.relay import Relay
 from duetime.engine.stream_lander import StreamLander
 from duetime.errors import LeaseLost, NotFound, StoreUnavailable
-from duetime.ids import new_id
+from duetime.ids import new_id, show
 from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamSettings
@@ -26,11 +27,13 @@ from duetime.model.lane import Tier
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
+from duetime.model.worker import WorkerInfo
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
 from duetime.streams.brokers import Brokers
 from duetime.streams.names import streams_of
 from duetime.telemetry.meters import Meters
+from duetime.worker import stream_feed
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served
@@ -332,6 +335,32 @@ async def test_a_run_of_an_unknown_task_lands_and_waits(app: App, mail: Streamed
         await eventually(mail.is_empty)
 
 
+async def test_a_stream_is_left_to_the_workers_that_have_its_tasks(
+    app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers, which run targets only, would otherwise land most of the runs of every queue."""
+    monkeypatch.setattr(stream_feed, "_FIRST_LEFT", 3600.0)
+    monkeypatch.setattr(stream_feed, "_LONGEST_LEFT", 3600.0)
+
+    @app.task(name="known", queue=QUEUE)
+    async def known() -> None: ...
+
+    async with working(app):
+        (first,) = await mail.carry("elsewhere", {})
+        await eventually(mail.is_empty)
+        assert await state_of(mail.store, first) is RunState.PENDING
+
+        @app.task(name="elsewhere", queue=QUEUE)
+        async def elsewhere() -> None: ...
+
+        runs = await mail.carry("elsewhere", *({} for _ in range(20)))
+        async with working(app):
+            await eventually(mail.is_empty)
+            for run in (first, *runs):
+                await app.wait(show("job", run.job_id), "20s")
+    assert {(await mail.store.reads.run(DEFAULT_TENANT, run.run_id)).attempts[0].fence for run in runs} == {1}
+
+
 async def test_a_paused_queue_is_not_fetched_from(app: App, mail: Streamed) -> None:
     ran = asyncio.Event()
 
@@ -366,6 +395,26 @@ async def test_a_broker_that_does_not_answer_does_not_delay_a_pause(app: App, ma
             await mail.carry("count", {"number": 2})
             await asyncio.sleep(0.5)
     assert ran == [1] and await mail.depth() == 1
+
+
+async def test_a_broker_that_does_not_answer_does_not_delay_announcements(app: App, mail: Streamed) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        assert await mail.store.streams.set_stream(DEFAULT_TENANT, "silent", StreamSettings(address)) is not None
+        for queue in ("silent", QUEUE):  # in the order of their lanes
+            late = prepare(task="work", args={}, max_payload=100, queue=queue, schedule=Once(datetime.now(UTC)))
+            await mail.store.intake.submit(DEFAULT_TENANT, [late])
+        await mail.store.leases.register(
+            WorkerInfo(new_id(), "this relay", slots=1, tasks=(), queues=()), timedelta(minutes=1)
+        )
+        brokers = Brokers()
+        relay = Relay(mail.store, brokers, lease=timedelta(seconds=15), name="this relay")
+        looking = asyncio.create_task(relay.tick())
+        await eventually(mail.depth)
+        assert not relay._unavailable, "the other broker was not waited for"
+        await looking
+        await relay.close()
+        await brokers.close()
 
 
 async def test_delayed_and_retried_runs_are_announced(app: App, mail: Streamed) -> None:

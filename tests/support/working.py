@@ -53,10 +53,11 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
     await watch_clock(store, changed)
     brokers, meters = Brokers(), Meters()
     keeper = StreamKeeper(store, brokers, meters, lease=changed.lease)
+    relay = relaying(store, changed, brokers)
     parts: list[Loop | Worker] = [
         *engine_loops(store, changed, oldest_message=keeper.oldest_message),
         Loop("stream keeper", keeper.tick),
-        relaying(store, changed, brokers),
+        relay.loop,
         make_worker(app, StreamSource(store, meters), changed),
     ]
     running = [asyncio.create_task(part.run()) for part in parts]
@@ -66,6 +67,7 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
         for part in parts:
             part.stop()
         await asyncio.gather(*running)
+        await relay.close()
         await brokers.close()
 
 

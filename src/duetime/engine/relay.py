@@ -9,6 +9,7 @@ find the runs of its lanes after a second.
 Unclaimed runs stay at the head of their lane: a relay is at most one look ahead of the workers.
 """
 
+import asyncio
 import logging
 import os
 import socket
@@ -22,14 +23,15 @@ from duetime.crypto.sealer import Sealer
 from duetime.errors import DuetimeError, reason_of
 from duetime.model.carried import StreamQueue
 from duetime.model.claim_plan import is_announced
-from duetime.model.lane import Lane, Look, Sight, tier_of
-from duetime.process.loop import Loop
+from duetime.model.lane import Lane, Look, Sight, Tier, tier_of
+from duetime.process.loop import Loop, retrieve_error
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Hint, Store
 from duetime.store.shared.awake_lanes import LaneFollower
 from duetime.streams.brokers import Brokers
 from duetime.streams.message import MessageCodec
 from duetime.streams.names import StreamName, streams_of
+from duetime.streams.protocol import Broker
 
 log = logging.getLogger("duetime.relay")
 
@@ -44,6 +46,8 @@ _SHARE = 5
 _LEAST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 _WAKE_AFTER = 0.0005
 _RETRY = 1.0
+_WAITED_FOR = 0.25
+"""Seconds for which a look waits for the brokers."""
 
 
 class Relay:
@@ -60,9 +64,16 @@ class Relay:
         self._announced: dict[int, dict[UUID, float]] = {}
         """By lane: the unclaimed runs that were announced here, and when."""
         self._look_at = 0.0
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        """What is being announced at each broker. A broker that is slow to answer delays no other."""
         self._unavailable: dict[str, float] = {}
         """Brokers that did not answer, and until when they are left alone."""
         self.loop = Loop("relay", self.tick)
+
+    async def close(self) -> None:
+        for sending in self._sending.values():
+            sending.cancel()
+        await asyncio.gather(*self._sending.values(), return_exceptions=True)
 
     def hint(self, hint: Hint) -> None:
         if hint is Hint.READY and self._queues:
@@ -114,8 +125,7 @@ class Relay:
 
     async def _announce(self, look: Look, lanes: Mapping[int, Lane]) -> float:
         """Announce what is ready; returns how long to sleep."""
-        by_stream: dict[StreamName, list[Announcement]] = {}
-        queues: dict[StreamName, StreamQueue] = {}
+        by_broker: dict[str, dict[tuple[StreamQueue, Tier], list[Announcement]]] = {}
         delay = _POLL
         seen = {sight.lane_id for sight in look.sights}
         for lane_id in [lane_id for lane_id in lanes if lane_id not in seen]:
@@ -127,15 +137,30 @@ class Relay:
             coming = next((at for at in sight.ready_at if at > look.now), None)
             if coming is not None:
                 delay = min(delay, (coming - look.now).total_seconds() + _WAKE_AFTER)
-            if fresh and self._unavailable.get(queue.settings.address, 0.0) <= monotonic():
-                shared = await self._is_shared(queue)
-                if shared is not None:
-                    stream = streams_of(queue, shared=shared)[tier_of(key.tier)]
-                    queues[stream] = queue
-                    by_stream.setdefault(stream, []).extend(Announcement(run_id, sight.lane_id) for run_id in fresh)
-        for stream, announced in by_stream.items():
-            await self._publish(queues[stream], stream, announced)
+            if fresh and self._is_free(queue.settings.address):
+                group = by_broker.setdefault(queue.settings.address, {}).setdefault((queue, tier_of(key.tier)), [])
+                group += [Announcement(run_id, sight.lane_id) for run_id in fresh]
+        for address, groups in by_broker.items():
+            task = self._sending[address] = asyncio.create_task(self._send(groups))
+            task.add_done_callback(retrieve_error)
+        if by_broker:
+            await asyncio.wait([self._sending[address] for address in by_broker], timeout=_WAITED_FOR)
         return delay
+
+    def _is_free(self, address: str) -> bool:
+        """Whether announcements can be sent to this broker: it answers, as far as is known."""
+        sending = self._sending.get(address)
+        return (sending is None or sending.done()) and self._unavailable.get(address, 0.0) <= monotonic()
+
+    async def _send(self, groups: Mapping[tuple[StreamQueue, Tier], Sequence[Announcement]]) -> None:
+        """Announce runs in the streams of one broker."""
+        for (queue, tier), announced in groups.items():
+            try:
+                broker = await self._brokers.at(queue.settings)
+                await self._publish(broker, streams_of(queue, shared=broker.shared)[tier], announced)
+            except DuetimeError as error:
+                self._leave(queue, error)
+                return
 
     def _fresh(self, sight: Sight, look: Look) -> list[UUID]:
         """The ready runs of a lane that were not announced here for a lease. Runs that left the lane are forgotten."""
@@ -153,24 +178,12 @@ class Relay:
             if at <= look.now and run_id not in known
         ]
 
-    async def _is_shared(self, queue: StreamQueue) -> bool | None:
-        """Whether its broker's streams are shared; None while it is unavailable."""
-        try:
-            return (await self._brokers.at(queue.settings)).shared
-        except DuetimeError as error:
-            self._leave(queue, error)
-            return None
-
-    async def _publish(self, queue: StreamQueue, stream: StreamName, announced: Sequence[Announcement]) -> None:
-        try:
-            broker = await self._brokers.at(queue.settings)
-            await broker.publish(stream.text, await self._codec.pack(stream, announced))
-        except DuetimeError as error:
-            self._leave(queue, error)
-            return
+    async def _publish(self, broker: Broker, stream: StreamName, announced: Sequence[Announcement]) -> None:
+        await broker.publish(stream.text, await self._codec.pack(stream, announced))
         now = monotonic()
         for run_id, lane_id in announced:
-            self._announced[lane_id][run_id] = now
+            if lane_id in self._announced:
+                self._announced[lane_id][run_id] = now
 
     def _leave(self, queue: StreamQueue, error: DuetimeError) -> None:
         """Leave a broker alone for a moment. Workers find the runs in their lanes meanwhile."""

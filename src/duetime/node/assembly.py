@@ -243,7 +243,10 @@ class Node:
             self._loops = []
         self._loops += self._observer_loops(store, observer, watcher)
         if self._app is not None or self._with_targets:
-            self._loops.append(relaying(store, self._settings, brokers))
+            relay = relaying(store, self._settings, brokers)
+            self._loops.append(relay.loop)
+        else:
+            relay = None
         service: Service | None = None
         lander: StreamLander | None = None
         if self._serve:
@@ -274,8 +277,9 @@ class Node:
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
-        if lander is not None:
-            await lander.close()
+        for user in (relay, lander):
+            if user is not None:
+                await user.close()
         await brokers.close()
         if runner is not None:
             await runner.close()
@@ -344,11 +348,11 @@ def engine_loops(
     ]
 
 
-def relaying(store: Store, settings: Settings, brokers: Brokers) -> Loop:
-    """The loop of a process with workers that announces stored runs in streams."""
+def relaying(store: Store, settings: Settings, brokers: Brokers) -> Relay:
+    """The relay of a process with workers, which announces stored runs in streams."""
     relay = Relay(store, brokers, lease=settings.lease)
     store.listen(relay.hint)
-    return relay.loop
+    return relay
 
 
 def configured_streams(store: Store, settings: Settings) -> list[Loop]:

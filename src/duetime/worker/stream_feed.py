@@ -54,6 +54,9 @@ _PLACE_SEEN_FOR = 10.0
 """Seconds for which a feed expects more runs of a place."""
 _PAST_FULL = 1.0, 50
 """After so many seconds in which one place was full, so many messages are fetched for the others."""
+_FIRST_LEFT, _LONGEST_LEFT = 0.5, 5.0
+"""Seconds for which a stream is left to workers that have its tasks, after a fetch of runs that none of the tasks here
+is for: first, and at most. A run that lands for another worker costs more than one of a store queue."""
 _LEFT_FOR_OTHERS = 60.0
 """Seconds for which a stream is not consumed after a message that only other processes can read."""
 
@@ -92,6 +95,8 @@ class Feed:
         """Paused queues, by tenant. A shared stream has runs of others, too."""
         self._left: dict[str, float] = {}
         """Streams that are left to other processes, and until when."""
+        self._left_for: dict[str, float] = {}
+        """For how many seconds they were left last, because their runs are for others."""
         self._shares = Shares(strict=context.wants.strict)
         self._agenda = Agenda()
         self._agenda_until = 0.0
@@ -255,6 +260,7 @@ class Feed:
                 elif isinstance(message, Refused):
                     self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
+                self._leave_to_others(stream, runs)
                 self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
     def _start(self, runs: Sequence[CarriedRun], deliveries: Sequence[Delivery], opened: Mapping[UUID, Opened]) -> None:
@@ -307,11 +313,23 @@ class Feed:
             held[run_id] = Held(run, session, acknowledge, [delivery], started, now, now)
             start(session, 0, claimed, lane)
 
+    def _leave_to_others(self, stream: str, runs: Sequence[CarriedRun]) -> None:
+        """Leave a stream alone for a moment if all its runs are of tasks that are unknown here."""
+        if any(self._place_of(run.lane.task) is not None for run in runs):
+            self._left_for.pop(stream, None)
+            return
+        seconds = self._left_for[stream] = min(_LONGEST_LEFT, 2 * self._left_for.get(stream, _FIRST_LEFT / 2))
+        self._left[stream] = monotonic() + seconds
+
+    def _place_of(self, task: str) -> Place | None:
+        """Where runs of a task are executed here; None: nowhere."""
+        places = self._context.wants.places
+        return places.get(task) if task in places else places.get(kind_of(task))
+
     def _why_not(self, lane: LaneKey, now: float) -> str | None:
         """Why runs of this lane do not start here now."""
         wants, claimer = self._context.wants, self._context.claimer
-        places, task = wants.places, lane.task
-        place = places.get(task) if task in places else places.get(kind_of(task))
+        place = self._place_of(lane.task)
         if place is None:
             return "task"
         self._places[place] = now
