@@ -46,7 +46,16 @@ class ManualClock:
         return self._now
 
 
+_SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""On Linux, CLOCK_MONOTONIC stands still while the machine is suspended; on macOS it does not."""
+
+
+def _by_boot() -> float:
+    return time.monotonic() if _SLEEPLESS is None else time.clock_gettime(_SLEEPLESS)
+
+
 _monotonic: Callable[[], float] = time.monotonic
+_elapsed: Callable[[], float] = _by_boot
 
 
 def monotonic() -> float:
@@ -54,12 +63,20 @@ def monotonic() -> float:
     return _monotonic()
 
 
+def elapsed() -> float:
+    """The same, and it counts the time in which the machine was suspended: for the age of what was read from others,
+    who went on meanwhile."""
+    return _elapsed()
+
+
 @contextmanager
-def monotonic_from(source: Callable[[], float]) -> Iterator[None]:
-    """Take `monotonic` from another source inside the block: a simulation's time is not the machine's."""
-    global _monotonic
-    before, _monotonic = _monotonic, source
+def monotonic_from(source: Callable[[], float], suspended: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+    """Take `monotonic` from another source inside the block: a simulation's time is not the machine's. `suspended` says
+    for how long the machine was."""
+    global _monotonic, _elapsed
+    before, so_far = (_monotonic, _elapsed), _elapsed() - _monotonic()
+    _monotonic, _elapsed = source, lambda: source() + so_far + suspended()
     try:
         yield
     finally:
-        _monotonic = before
+        _monotonic, _elapsed = before

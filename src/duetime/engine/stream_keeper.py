@@ -1,4 +1,5 @@
-"""The keeper of streams: it measures their depths and ages, and retires generations that are empty.
+"""The keeper of streams: it measures their depths and ages, retires generations that are empty, and reports messages
+that have waited for over half of the time for which their broker keeps them.
 
 A generation that is no longer current is retired after it was found empty throughout two leases: by then every process
 publishes to the current one, and nothing comes back.
@@ -9,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from duetime.clock import monotonic
+from duetime.clock import elapsed, monotonic
 from duetime.errors import DuetimeError, reason_of
 from duetime.model.carried import StreamQueue
 from duetime.model.lane import Tier
@@ -25,6 +26,9 @@ log = logging.getLogger("duetime.streams")
 _USABLE = timedelta(minutes=10).total_seconds()
 """Seconds for which the age of the oldest message is used."""
 
+_OLD = 0.5
+"""The share of its retention after which a message is reported."""
+
 _Generation = tuple[int, str, int]
 
 
@@ -37,16 +41,20 @@ class StreamKeeper:
         self._last_empty: dict[str, datetime] = {}
         """When a stream was last seen empty here, for brokers that cannot tell how old a message is."""
         self._oldest_message: tuple[float, datetime] | None = None
-        """When it was read, in monotonic time, and the age of the oldest message at that time."""
+        """When it was read, by `elapsed`, and the age of the oldest message at that time."""
         self._depth: Labelled = {}
         self._oldest: Labelled = {}
+        self._retention_used: Labelled = {}
+        self._old: set[str] = set()
+        """Streams that were reported."""
         meters.add_gauge("duetime_stream_depth", lambda: self._depth)
         meters.add_gauge("duetime_stream_oldest_age_seconds", lambda: self._oldest)
+        meters.add_gauge("duetime_stream_retention_used", lambda: self._retention_used)
 
     async def tick(self) -> float:
         queues = await self._store.streams.stream_queues()
         if not queues:
-            self._depth, self._oldest = {}, {}
+            self._depth, self._oldest, self._retention_used = {}, {}, {}
             self._empty_since.clear()
             self._oldest_message = None
             return self._lease / 3
@@ -60,17 +68,18 @@ class StreamKeeper:
                 complete = False
                 log.warning("the depth of streams at %s is unknown: %s", *_said(group[0], error))
         found = {stream: depth for depths in by_tier.values() for stream, depth in depths.items()}
-        self._show(by_tier, now)
         for stream, depth in found.items():
             if not depth.messages:
                 self._last_empty[stream] = now
+        self._show(by_tier, now)
+        self._warn(found, now)
         await self._retire(queues, found)
         self._oldest_message = self._read_oldest(found, now) if complete else None
         return self._lease / 3
 
     async def oldest_message(self) -> datetime | None:
         """No stream holds a message that was published before this moment; None: this is not known."""
-        if self._oldest_message is None or monotonic() - self._oldest_message[0] > _USABLE:
+        if self._oldest_message is None or elapsed() - self._oldest_message[0] > _USABLE:
             return None
         return self._oldest_message[1]
 
@@ -94,6 +103,31 @@ class StreamKeeper:
             )
             for tier, depths in by_tier.items()
         }
+        self._retention_used = {
+            (tier.name.lower(),): max((self._used(stream, depth, now) for stream, depth in depths.items()), default=0.0)
+            for tier, depths in by_tier.items()
+        }
+
+    def _warn(self, found: Mapping[str, Depth], now: datetime) -> None:
+        """Report streams whose messages will be lost if no worker takes them in time."""
+        before, self._old = self._old, set()
+        for stream, depth in found.items():
+            used = self._used(stream, depth, now)
+            if used > _OLD and depth.kept is not None:
+                self._old.add(stream)
+                if stream not in before:
+                    log.error(
+                        "messages in %s wait for %.0f %% of the time after which the broker deletes them (%s): "
+                        "add workers, or raise the retention",
+                        *(stream, 100 * used, depth.kept),
+                    )
+
+    def _used(self, stream: str, depth: Depth, now: datetime) -> float:
+        """For which share of the time for which its broker keeps it the oldest message has waited."""
+        oldest = depth.oldest or self._last_empty.get(stream)
+        if depth.kept is None or not depth.messages or oldest is None:
+            return 0.0
+        return (now - oldest) / depth.kept
 
     async def _retire(self, queues: Sequence[StreamQueue], found: Mapping[str, Depth]) -> None:
         now = monotonic()
@@ -121,7 +155,7 @@ class StreamKeeper:
                 if at is None:
                     return None  # the age of its messages is unknown
                 oldest = min(oldest, at)
-        return monotonic(), oldest
+        return elapsed(), oldest
 
 
 def _by_place(queues: Sequence[StreamQueue]) -> dict[str, list[StreamQueue]]:

@@ -67,6 +67,12 @@ def shown_address(address: str) -> str:
     return without_password(address)
 
 
+def endpoint_of(address: str) -> tuple[str, str]:
+    """Where an address leads: the same for all users and options."""
+    parts = urlsplit(address)
+    return parts.netloc.rpartition("@")[2].lower(), parts.path.strip("/")
+
+
 def prefix_of(address: str) -> str:
     """How the names of all streams at this address begin: `?prefix=…`, so that installations can share a broker."""
     given = options_of(address).get("prefix", "duetime")

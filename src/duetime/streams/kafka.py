@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import Any
@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable
 from duetime.streams.kafka_address import parse
-from duetime.streams.kafka_checks import answer, check_topics, ends_of, partitions_of
+from duetime.streams.kafka_checks import answer, check_topics, ends_of, kept_by, partitions_of
 from duetime.streams.kafka_consumer import KafkaConsumer
 from duetime.streams.kafka_offsets import PartitionOffsets
 from duetime.streams.kafka_reader import TIMEOUT, unavailable
@@ -43,6 +43,8 @@ _AVOID = 10.0
 """Seconds for which a partition is avoided that did not accept messages."""
 _KEEP = 5.0
 """Seconds for which the age of the oldest message is kept: reading it means fetching it."""
+_KEPT_FOR = 300.0
+"""Seconds for which the retention of a topic is cached."""
 _NO_COMMIT = -1
 
 
@@ -64,6 +66,7 @@ class KafkaBroker:
         self._admin: AdminClient | None = None
         self._sender: _Sender | None = None
         self._oldest: dict[tuple[str, int], tuple[int, datetime, float]] = {}
+        self._kept: dict[str, tuple[float, timedelta | None]] = {}
         self._watches: dict[str, StreamWatch] = {}
 
     async def open(self) -> None:
@@ -125,7 +128,10 @@ class KafkaBroker:
             first.append(TopicPartition(place.topic, place.partition, offset))
         times = await self._times(first)
         oldest = {stream: [at for place, at in times.items() if place[0] == stream] for stream in depths}
-        return {stream: Depth(depth, min(oldest[stream], default=None)) for stream, depth in depths.items()}
+        return {
+            stream: Depth(depth, min(oldest[stream], default=None), await self._kept_by(stream))
+            for stream, depth in depths.items()
+        }
 
     async def consumer(self, streams: Sequence[str], name: str, lease: float) -> KafkaConsumer:
         milliseconds = int(lease * 1000)
@@ -147,6 +153,14 @@ class KafkaBroker:
             "fetch.wait.max.ms": 500,
         }
         return KafkaConsumer(streams, client, lease, self._trim)
+
+    async def _kept_by(self, stream: str) -> timedelta | None:
+        now = monotonic()
+        read_at, found = self._kept.get(stream, (None, None))
+        if read_at is None or now - read_at > _KEPT_FOR:
+            found = await kept_by(self._opened(), stream)
+            self._kept[stream] = now, found
+        return found
 
     async def _trim(self, places: Sequence[TopicPartition]) -> None:
         for future in self._opened().delete_records(list(places), request_timeout=TIMEOUT).values():

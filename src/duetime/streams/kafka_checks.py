@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -119,6 +120,12 @@ async def _ready_partitions(admin: AdminClient, stream: str) -> list[Any]:
     partitions: list[Any] = described.partitions
     await _persist(lambda: ends_of(admin, [TopicPartition(stream, partition.id) for partition in partitions]))
     return partitions
+
+
+async def kept_by(admin: AdminClient, stream: str) -> timedelta | None:
+    """After how long Kafka deletes messages of a topic; None: never."""
+    milliseconds = int((await _settings(admin, ConfigResource(ResourceType.TOPIC, stream)))["retention.ms"])
+    return None if milliseconds < 0 else timedelta(milliseconds=milliseconds)
 
 
 async def _settings(admin: AdminClient, resource: Any) -> dict[str, str]:

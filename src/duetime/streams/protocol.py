@@ -6,7 +6,7 @@ If the consumer is gone or silent for a lease, another consumer gets the message
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -29,6 +29,8 @@ class Depth(NamedTuple):
     messages: int
     oldest: datetime | None
     """When the oldest of them was published, or earlier; None when there is none, or the broker cannot tell."""
+    kept: timedelta | None = None
+    """After how long the broker deletes messages that are not done; None: never."""
 
 
 class Consumer(Protocol):

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from duetime.errors import InvalidInput
+from duetime.errors import Conflict, InvalidInput
 from duetime.model.carried import StreamQueue, StreamSettings
+from duetime.model.lane import Tier
 from duetime.store.protocol.streams import Streams
-from duetime.streams.address import broker_at
+from duetime.streams.address import broker_at, endpoint_of
 from duetime.streams.names import streams_of
 
+MOST_STREAMS = 1000
+"""At one broker, unless tenants share its streams. Earlier generations count until they are retired."""
 _UNSEALED = (
     "This server has no encryption keys: everyone who can write to the broker can create runs, and everyone who can"
     " read from it sees their arguments."
@@ -36,7 +39,7 @@ async def check_change(
     sealed: bool,
 ) -> CheckedStream:
     """Check what a change makes of the settings of a queue (None: it has no stream). Nothing is set. Raises as
-    `check_stream` does."""
+    `check_stream` does, and `Conflict` when the broker has as many streams as it may."""
     generations = [each for each in await streams.stream_queues(tenant_id) if each.queue == name]
     current = next((each for each in generations if each.current), None)
     settings = change(None if current is None else current.settings)
@@ -45,7 +48,23 @@ async def check_change(
     else:
         generation = max((each.generation for each in generations), default=0) + 1
     planned = StreamQueue(tenant_id, name, generation, settings, True, 0.0)
+    if current is None or generation != current.generation:
+        _check_room(await streams.stream_queues(), planned)
     return CheckedStream(settings, generation, await check_stream(planned, sealed=sealed))
+
+
+def _check_room(queues: Sequence[StreamQueue], planned: StreamQueue) -> None:
+    """Every stream of a broker that gives each tenant its own is asked for by every worker."""
+    broker = broker_at(planned.settings.address, replicas=planned.settings.replicas)
+    place = endpoint_of(planned.settings.address)
+    others = sum(endpoint_of(queue.settings.address) == place for queue in queues)
+    if not broker.shared and (others + 1) * len(Tier) > MOST_STREAMS:
+        raise Conflict(
+            f"{others} queues go through this broker, with {others * len(Tier):,} streams, and it may have"
+            f" {MOST_STREAMS:,}",
+            field="stream",
+            remedy="keep the queue in the store, use another broker, or Kafka or SQS, where tenants share streams",
+        )
 
 
 async def apply_change(streams: Streams, tenant_id: int, name: str, checked: CheckedStream) -> StreamQueue | None:

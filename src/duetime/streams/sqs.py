@@ -13,6 +13,7 @@ import math
 from base64 import b64decode, b64encode
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from duetime.clock import monotonic
@@ -92,16 +93,19 @@ class SqsBroker:
     async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
         found: dict[str, Depth] = {}
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        asked = [*names, "MessageRetentionPeriod"]
         for stream in streams:
             try:
                 url = await self._url(stream)
-                answer = await self._client.call("GetQueueAttributes", {"QueueUrl": url, "AttributeNames": names})
+                answer = await self._client.call("GetQueueAttributes", {"QueueUrl": url, "AttributeNames": asked})
             except SqsError as error:
                 if error.code in _ABSENT:
                     self._urls.pop(stream, None)
                     continue
                 raise
-            found[stream] = Depth(sum(int(answer["Attributes"][name]) for name in names), None)
+            attributes = answer["Attributes"]
+            kept = timedelta(seconds=int(attributes.get("MessageRetentionPeriod", _KEPT)))
+            found[stream] = Depth(sum(int(attributes[name]) for name in names), None, kept)
         return found
 
     async def consumer(self, streams: Sequence[str], name: str, lease: float) -> "SqsConsumer":

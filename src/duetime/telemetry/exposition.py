@@ -40,6 +40,9 @@ GAUGES = {
     "duetime_unserved_lanes": _GaugeText("Lanes with due runs that no live worker can take."),
     "duetime_stream_depth": _GaugeText("Messages in streams that are not done, by priority.", ("priority",)),
     "duetime_stream_oldest_age_seconds": _GaugeText("Age of the oldest message in streams.", ("priority",)),
+    "duetime_stream_retention_used": _GaugeText(
+        "Age of the oldest message in streams, as a share of the time after which its broker deletes it.", ("priority",)
+    ),
     "duetime_table_rows": _GaugeText("Rows of a table, estimated.", ("table",)),
     "duetime_table_size_bytes": _GaugeText("Size of a table with its indexes.", ("table",)),
     "duetime_database_size_bytes": _GaugeText("Size of the database."),
