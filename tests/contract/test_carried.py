@@ -14,7 +14,7 @@ import pytest
 
 from duetime.crypto.sealer import Sealer, is_sealed
 from duetime.engine.pruner import Pruner
-from duetime.errors import Conflict, LeaseLost, NotFound, StreamUnavailable
+from duetime.errors import Conflict, LeaseLost, NotFound, StoreUnavailable, StreamUnavailable
 from duetime.ids import first_id_at, new_id, ready_run_id, show
 from duetime.model.attempt import AttemptState, Claimed
 from duetime.model.carried import UNREADABLE, CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
@@ -25,6 +25,7 @@ from duetime.model.lane import Tier, Trial
 from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
 from duetime.model.microseconds import stamp
 from duetime.model.run import RunState
+from duetime.model.schedule import NOW, Once
 from duetime.model.tenant import TenantChange, TenantState
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore
@@ -669,3 +670,21 @@ async def test_without_streams_days_are_forgotten_by_age(store: Store, time: Tim
     await Pruner(store, retention=30 * DAY, dead_letter_retention=DAY, idempotency_retention=DAY).tick()
     run = carried(START)
     assert await store.streams.end_carried(worker.id, ends([run])) == {run.run_id}
+
+
+async def test_a_repeated_request_is_not_stored_where_it_may_be_in_a_stream(store: Store) -> None:
+    """Its server stood still after it had read the kinds, and the queue went to a stream meanwhile."""
+    before, request, later, landing = (
+        msgspec.structs.replace(job(schedule, idempotency_key=key), by_nonce=True, lands=key == "landing")
+        for key, schedule in (("before", NOW), ("late", NOW), ("later", Once(delay=HOUR)), ("landing", NOW))
+    )
+    [first] = await store.intake.submit(TENANT, [before])
+    await store.streams.set_stream(TENANT, "default", StreamSettings("redis://localhost"))
+    with pytest.raises(StoreUnavailable, match="'default' goes through a stream now"):
+        await store.intake.submit(TENANT, [later, request])
+    assert await store.intake.known_keys(TENANT, [("i", "late"), ("i", "later")], certain=True) == frozenset()
+    again, *others = await store.intake.submit(TENANT, [before, later, landing])
+    assert (again.job_id, again.replayed) == (first.job_id, True) and len(others) == 2
+    await store.streams.set_stream(TENANT, "default", None)
+    with pytest.raises(StoreUnavailable):
+        await store.intake.submit(TENANT, [request])

@@ -13,6 +13,9 @@ from duetime import App, AsyncClient, ids
 from duetime.cli.main import application
 from duetime.clock import monotonic, monotonic_from
 from duetime.engine import stream_intake
+from duetime.engine.intake import prepare
+from duetime.engine.stream_store import with_streams
+from duetime.engine.streaming import Streaming
 from duetime.errors import InStream, InvalidInput, NotFound, StoreUnavailable, StreamFull, StreamUnavailable
 from duetime.model.access import Role
 from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
@@ -20,10 +23,12 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
 from duetime.model.tenant import TenantChange
 from duetime.store.protocol.store import Store
+from duetime.store.wrappers.observed import StoreObserver, observed
 from duetime.streams import publisher
 from duetime.streams.message import MessageCodec
 from duetime.streams.names import streams_of
 from duetime.streams.redis import RedisBroker
+from duetime.telemetry.meters import Meters
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served, serving
@@ -455,8 +460,42 @@ async def test_a_repeated_request_is_not_stored_by_an_old_reading(
             assert await submit() == 503
 
 
+async def test_a_machine_that_was_suspended_reads_the_kinds_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its monotonic clock stood still, and the others went on."""
+    make_app(app)
+    store = await app.store()
+    read, reads = store.streams.stream_queues, 0
+
+    async def stream_queues(tenant_id: int | None = None) -> list[StreamQueue]:
+        nonlocal reads
+        reads += 1
+        return await read(tenant_id)
+
+    monkeypatch.setattr(store.streams, "stream_queues", stream_queues)
+    app._stores._here.clear()
+    began, suspended = monotonic(), 0.0
+    with monotonic_from(lambda: began, lambda: suspended):
+        for _ in range(2):
+            await app.submit("send", {"to": "x"})
+        assert reads == 1
+        suspended = 3600.0
+        await app.submit("send", {"to": "x"})
+    assert reads == 2
+
+
+async def test_carried_runs_are_counted_as_submitted(streamed: Streamed) -> None:
+    meters = Meters()
+    store = with_streams(observed(streamed.store, StoreObserver(meters)), Streaming())
+    prepared = [prepare(task="send", args={"to": "x"}, max_payload=100, queue=MAIL) for _ in range(3)]
+    stored = prepare(task="send", args={"to": "x"}, max_payload=100, queue=MAIL, key="k")
+    answers = await store.intake.submit(DEFAULT_TENANT, [*prepared, stored])
+    assert [answer.via for answer in answers] == ["stream"] * 3 + ["store"]
+    sizes = meters.work["submit"].sizes
+    assert (sizes.count, sizes.sum) == (2, 4)
+
+
 async def test_without_the_key_of_an_address_other_queues_go_on(postgres_app: App, redis: RedisServer) -> None:
-    await streamed_on(postgres_app, redis)
+    streamed = await streamed_on(postgres_app, redis)
     other = make_app(App(settings=msgspec.structs.replace(postgres_app.settings, encryption_keys=())))
 
     @other.task
@@ -468,3 +507,7 @@ async def test_without_the_key_of_an_address_other_queues_go_on(postgres_app: Ap
         assert (receipt.via, await receipt.result(timeout=PATIENCE)) == ("store", 1)
         with pytest.raises(StreamUnavailable):
             await other.submit("send", {"to": "x"})
+        falling_back = msgspec.structs.replace(streamed.queue.settings, fallback=True)
+        await streamed.store.streams.set_stream(DEFAULT_TENANT, MAIL, falling_back)
+        other._stores._streamings[asyncio.get_running_loop()].kinds.forget()
+        assert (await other.submit("send", {"to": "x"})).via == "store", "it falls back as while the broker is away"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from duetime.clock import SystemClock, monotonic
+from duetime.clock import SystemClock, elapsed, monotonic
 from duetime.crypto.sealer import Sealer
 from duetime.engine.stream_kinds import READ_EVERY, RECENT, REPEATABLE, SETTLED, TRUSTED, Kind
 from duetime.engine.stream_sight import StreamSight
@@ -48,6 +48,10 @@ class _Ways(NamedTuple):
     landed: list[int]
     published: list[int]
 
+    def keep(self, place: int, job: NewJob) -> None:
+        """A plain run goes to the store. A repeated request may be in a stream already."""
+        (self.landed if job.by_nonce else self.stored).append(place)
+
 
 class _Message(NamedTuple):
     place: int
@@ -72,7 +76,7 @@ class StreamIntake:
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if self._kinds.age > READ_EVERY:
             await self._renew(tenant_id, jobs)
-        read_at = monotonic() - self._kinds.age
+        read_at = elapsed() - self._kinds.age
         queues = self._kinds.tenants.get(tenant_id)
         if queues is None:
             return await self._inner.submit(tenant_id, jobs)
@@ -125,7 +129,8 @@ class StreamIntake:
             else:
                 (ways.landed if is_plain and job.by_nonce else ways.stored).append(place)
         if repeated:
-            known = await self._inner.known_keys(tenant_id, [(IDEMPOTENCY, key) for key in repeated.values()])
+            keys = [(IDEMPOTENCY, key) for key in repeated.values()]
+            known = await self._inner.known_keys(tenant_id, keys, certain=True)
             stored = {place for place, key in repeated.items() if (IDEMPOTENCY, key) in known}
             ways = _Ways(
                 [*ways.stored, *(place for place in ways.published if place in stored)],
@@ -163,7 +168,7 @@ class StreamIntake:
     async def _pack(
         self, jobs: Sequence[NewJob], queues: Queues, runs: dict[int, CarriedRun], ways: _Ways
     ) -> list[_Message]:
-        """The messages. A run that is too large for one goes to the store."""
+        """The messages. A run that is too large for one goes to the store, and one whose broker cannot be used here."""
         by_stream: dict[tuple[str, int], list[int]] = defaultdict(list)
         for place in ways.published:
             by_stream[jobs[place].lane.queue, jobs[place].lane.tier].append(place)
@@ -171,7 +176,14 @@ class StreamIntake:
         for (name, tier), places in by_stream.items():
             current = queues[name].current
             assert current is not None
-            traits = self._streaming.publisher.traits(current.settings)
+            try:
+                traits = self._streaming.publisher.traits(current.settings)
+            except StreamUnavailable:  # this process cannot use the broker
+                if not current.settings.fallback:
+                    raise
+                for place in places:
+                    ways.keep(place, jobs[place])
+                continue
             stream = self._stream(current, Tier(tier), shared=traits.shared)
             bodies: list[bytes] = []
             for start in range(0, len(places), _PACKED):
@@ -183,10 +195,8 @@ class StreamIntake:
                     messages.append(_Message(place, runs[place], current, stream.text, body))
                 elif current.settings.only:
                     raise _streamed_only("args")
-                elif jobs[place].by_nonce:
-                    ways.landed.append(place)
                 else:
-                    ways.stored.append(place)
+                    ways.keep(place, jobs[place])
         return messages
 
     def _stream(self, queue: StreamQueue, tier: Tier, *, shared: bool) -> StreamName:
@@ -233,7 +243,9 @@ class StreamIntake:
 
     async def _land(self, runs: Mapping[int, CarriedRun]) -> None:
         if runs:
+            began = monotonic()
             await self._streams.land(list(runs.values()), Landed.WAITING)
+            self._inner.note_carried(len(runs), monotonic() - began)
 
     async def _publish(self, messages: Sequence[_Message], read_at: float) -> dict[int, CarriedRun]:
         """Publish all messages. Returns the runs that landed in the store instead or too, because their broker is
@@ -242,10 +254,11 @@ class StreamIntake:
         by_stream: dict[str, list[_Message]] = defaultdict(list)
         for message in messages:
             by_stream[message.stream].append(message)
+        began = monotonic()
         publishing = [self._publish_part(stream, part) for stream, part in by_stream.items()]
         # A single one without a task.
         errors = [await publishing[0]] if len(publishing) == 1 else await asyncio.gather(*publishing)
-        is_late = monotonic() - read_at > TRUSTED
+        is_late = elapsed() - read_at > TRUSTED
         landed: dict[int, CarriedRun] = {}
         refusal: StreamUnavailable | None = None
         for part, error in zip(by_stream.values(), errors, strict=True):
@@ -253,6 +266,8 @@ class StreamIntake:
                 refusal = refusal or error
             elif error is not None or is_late:
                 landed |= {message.place: message.run for message in part}
+            else:
+                self._inner.note_carried(len(part), monotonic() - began)
         if refusal is not None:
             # What falls back is stored all the same: the caller repeats the request.
             await self._land(landed)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from duetime.clock import monotonic
+from duetime.clock import elapsed
 from duetime.errors import StoreUnavailable
 from duetime.model.carried import StreamQueue
 from duetime.model.nonce import WINDOW
@@ -38,11 +38,11 @@ class Kind(NamedTuple):
     generations: tuple[StreamQueue, ...]
     """All that may hold messages."""
     changed_at: float
-    """When its kind changed last, in monotonic time."""
+    """When its kind changed last, by `elapsed`."""
 
     @property
     def age(self) -> float:
-        return monotonic() - self.changed_at
+        return elapsed() - self.changed_at
 
 
 class StreamKinds:
@@ -72,14 +72,14 @@ class StreamKinds:
     @property
     def age(self) -> float:
         """Seconds since the kinds were read."""
-        return float("inf") if self._read_at is None else monotonic() - self._read_at
+        return float("inf") if self._read_at is None else elapsed() - self._read_at
 
     def forget(self) -> None:
         """Read the kinds again: they have changed here."""
         self._read_at = None
 
     async def _read(self, streams: Streams) -> None:
-        began = monotonic()
+        began = elapsed()
         try:
             found = await streams.stream_queues()
         finally:

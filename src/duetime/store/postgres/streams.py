@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from duetime.clock import monotonic
+from duetime.clock import elapsed
 from duetime.errors import LeaseLost
 from duetime.ids import time_of
 from duetime.model.carried import CarriedEnd, CarriedRun
@@ -29,18 +29,18 @@ _DAYS_USABLE = 60.0
 
 class StreamsRole(Role, StreamQueueRole):
     _days: frozenset[date] = frozenset()
-    """The days whose ids act, and when they were read: by the database's clock, and in monotonic time."""
+    """The days whose ids act, and when they were read: by the database's clock, and by `elapsed`."""
     _days_at: tuple[datetime, float] | None = None
 
     async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
-        if self._days_at is None or monotonic() - self._days_at[1] > _DAYS_USABLE:
-            began = monotonic()
+        if self._days_at is None or elapsed() - self._days_at[1] > _DAYS_USABLE:
+            began = elapsed()
             row = await self.database.fetchrow("spent_days")
             assert row is not None
             self._days_at, days = (row[0], began), row[1] or ()
             self._days = frozenset(date.fromisoformat(day) for day in days)
         read_at, began = self._days_at
-        now = read_at + timedelta(seconds=monotonic() - began)
+        now = read_at + timedelta(seconds=elapsed() - began)
         for job in jobs:
             drawn = time_of(job.id)
             if abs(drawn - now) > ID_MARGIN or drawn.date() not in self._days:

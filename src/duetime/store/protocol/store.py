@@ -140,12 +140,19 @@ class Intake(Protocol):
         `KeyReused`. A key of either kind in an uncommitted transaction raises `KeyInFlight` without waiting; `field`
         says which kind. `key` names one live job of the tenant: the same fingerprint changes nothing, another one
         edits the job as `edit_job` does (same id, next version). A one-off whose run exists is replaced in place,
-        unless the run has started, which raises `JobBusy`. A calendar that does not exist raises `InvalidInput`.
+        unless the run has started, which raises `JobBusy`. A calendar that does not exist raises `InvalidInput`. If
+        the queue has a stream, a plain job with a nonce raises `StoreUnavailable` unless it lands: it may be there.
         """
 
-    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    def note_carried(self, count: int, seconds: float) -> None:
+        """So many jobs were accepted by a stream instead, in this time: the store does nothing, its observers count."""
+
+    async def known_keys(
+        self, tenant_id: int, keys: Collection[tuple[str, str]], *, certain: bool = False
+    ) -> frozenset[tuple[str, str]]:
         """Those of these keys, as (kind, key) of `store/rules/caller_keys.py`, that lead to an earlier request or to a
-        job that is not over: a submission with one of them adds no job."""
+        job that is not over: a submission with one of them adds no job. With `certain`, a key in an uncommitted
+        transaction raises `KeyInFlight`."""
 
 
 class Firing(Protocol):

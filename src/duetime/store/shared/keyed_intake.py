@@ -1,9 +1,11 @@
 """Intake of jobs with keys, schedules or parents: each batch in one transaction, each job directly in its home."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
+from duetime.errors import StoreUnavailable
+from duetime.model.carried import why_stored
 from duetime.model.edit import changes_for
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
@@ -42,8 +44,15 @@ class KeyedIntake(SharedRole, ABC):
         """Store one-off jobs: those due within the look-ahead as their runs, the others with a cursor. Answers by the
         requested id."""
 
-    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    def note_carried(self, count: int, seconds: float) -> None:
+        return
+
+    async def known_keys(
+        self, tenant_id: int, keys: Collection[tuple[str, str]], *, certain: bool = False
+    ) -> frozenset[tuple[str, str]]:
         async def work(transaction: Transaction) -> frozenset[tuple[str, str]]:
+            if certain:
+                await try_lock_keys(transaction, tenant_id, sorted(keys))
             rows = await transaction.each("known_keys", ("kind", "key"), list(keys), tenant_id=tenant_id)
             return frozenset((row["kind"], row["key"]) for row in rows)
 
@@ -61,7 +70,7 @@ class KeyedIntake(SharedRole, ABC):
         self, transaction: Transaction, tenant_id: int, jobs: Sequence[NewJob], lanes: Lanes
     ) -> dict[UUID, Submitted]:
         answers: dict[UUID, Submitted] = {}
-        known = await _find_keys(transaction, tenant_id, jobs)
+        known, streamed = await _find_keys(transaction, tenant_id, jobs)
         placed: dict[UUID, Placed] = {}
         edited: set[UUID] = set()
         for job in jobs:
@@ -78,6 +87,8 @@ class KeyedIntake(SharedRole, ABC):
                 edited.add(job.id)
             else:
                 placed[job.id] = met or Placed(job)
+        if streamed:
+            _check_kinds(placed.values(), streamed)
         answers |= await _land(transaction, placed)
         answers |= await self._place(transaction, tenant_id, placed, lanes)
         keys = key_rows(jobs, known, answers, edited.union(placed))
@@ -160,9 +171,27 @@ async def _insert_recurring(transaction: Transaction, tenant_id: int, placed: Pl
 
 async def _find_keys(
     transaction: Transaction, tenant_id: int, jobs: Sequence[NewJob]
-) -> dict[tuple[str, str | None], Known]:
-    rows = await transaction.each("find_keys", ("kind", "key"), keys_of(jobs), tenant_id=tenant_id)
-    return {(row["kind"], row["key"]): Known(*(row[field] for field in Known._fields)) for row in rows}
+) -> tuple[dict[tuple[str, str | None], Known], frozenset[str]]:
+    """What the keys of these jobs lead to; and which queues of requests that may be repeated ones have a stream."""
+    queues = {job.idempotency_key: job.lane.queue for job in jobs if job.by_nonce and not job.lands}
+    asked = [(kind, key, queues.get(key, "") if kind == IDEMPOTENCY else "") for kind, key in keys_of(jobs)]
+    rows = await transaction.each("find_keys", ("kind", "key", "queue"), asked, tenant_id=tenant_id)
+    known = {
+        (row["kind"], row["key"]): Known(*(row[field] for field in Known._fields))
+        for row in rows
+        if row["job_id"] is not None
+    }
+    return known, frozenset(row["queue"] for row in rows if row["queue"] is not None)
+
+
+def _check_kinds(placed: Iterable[Placed], streamed: Collection[str]) -> None:
+    """Refuse requests that another server may have published meanwhile: this one was told of an earlier kind of the
+    queue. It holds the keys of the requests, and before a server publishes a request it looks whether its key is
+    held."""
+    for place in placed:
+        job = place.job
+        if job.by_nonce and not job.lands and job.lane.queue in streamed and why_stored(job) is None:
+            raise StoreUnavailable(f"the queue {job.lane.queue!r} goes through a stream now")
 
 
 async def _meet(

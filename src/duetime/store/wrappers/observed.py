@@ -184,6 +184,9 @@ class ObservedIntake(_Observed[Intake]):
         self._observer.did("submit", began, len(jobs))
         return answers
 
+    def note_carried(self, count: int, seconds: float) -> None:
+        self._observer.did("submit", monotonic() - seconds, count)
+
 
 class ObservedFiring(_Observed[Firing]):
     async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:

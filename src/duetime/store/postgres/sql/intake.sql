@@ -66,11 +66,12 @@ select k.kind, k.key from unnest(:kinds::text[], :keys::text[]) as k(kind, key)
 where not pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || :tenant_id::int || ' ' || k.key, 0))
 limit 1;
 
--- find_keys: what these keys lead to
-select k.kind::text, k.key, k.job_id, k.run_id, k.fingerprint, k.next_run
-from duetime.keys k
-join unnest(:kind::text[], :key::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
-where k.tenant_id = :tenant_id;
+-- find_keys: what these keys lead to, and those of the queues that have a stream
+select w.kind, w.key, k.job_id, k.run_id, k.fingerprint, k.next_run, s.queue
+from unnest(:kind::text[], :key::text[], :queue::text[]) as w(kind, key, queue)
+left join duetime.keys k on k.tenant_id = :tenant_id and k.kind = w.kind::"char" and k.key = w.key
+left join duetime.stream_queues s on s.tenant_id = :tenant_id and s.queue = w.queue and not s.retired
+where k.key is not null or s.queue is not null;
 
 -- known_keys: which of these keys lead to an earlier request, or to a job that has not ended
 select k.kind::text, k.key

@@ -14,8 +14,11 @@ insert into cursors (job_id, scan_at, next_fire_at, exact) values (:id, :scan_at
 insert into events (at, kind, tenant_id, ids)
 select :now, EventKind.SUBMITTED, :tenant_id, :id from listening l where l.one = 1 and l.until > :now;
 
--- find_keys: what a key leads to
-select kind, key, job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant_id and kind = :kind and key = :key;
+-- find_keys: what a key leads to, and its queue if that has a stream
+select :kind as kind, :key as key, k.job_id, k.run_id, k.fingerprint, k.next_run, s.queue from (select 1) as one
+left join keys k on k.tenant_id = :tenant_id and k.kind = :kind and k.key = :key
+left join stream_queues s on s.tenant_id = :tenant_id and s.queue = :queue and not s.retired
+where k.key is not null or s.queue is not null;
 
 -- known_keys: whether a key leads to an earlier request, or to a job that has not ended
 select k.kind, k.key from keys k where k.tenant_id = :tenant_id and k.kind = :kind and k.key = :key and (k.kind <> 'k'
