@@ -13,6 +13,7 @@ DATA_DIR ?=
 SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
+OUTAGE ?=
 # Much of what the tests do is waiting for processes and disks: four more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --maxprocesses 8
 
@@ -104,8 +105,9 @@ bench: $(VENV)/.dev ## measure beside the limit and the peers (SCENARIO=name PEE
 bench-docs: $(VENV)/.dev ## write the plots, docs/performance.md, docs/scaling.md and README's figures again from bench/results
 	@$(BIN)/python -m bench.documents
 
-chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name)
-	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO))
+chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name OUTAGE=60)
+	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO)) \
+		$(if $(OUTAGE),--outage $(OUTAGE))
 
 graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both stores
 	@$(BIN)/python -m tests.graphs

@@ -40,6 +40,9 @@ def main() -> int:
     run.add_argument("--every", type=float, default=2.0, help="seconds from one fault to the next")
     run.add_argument("--rate", type=float, default=400.0, help="one-off jobs a second")
     run.add_argument(
+        "--outage", type=float, default=None, help="seconds that a killed broker stays away in streams-outage (60)"
+    )
+    run.add_argument(
         "--mutant", choices=MUTANTS, default=None, help="break the product on purpose: the checker must notice"
     )
     run.add_argument("--report", type=Path, default=Path("chaos/report.json"))

@@ -71,18 +71,23 @@ class Client:
 
         return await self._receipt({**asked, "fail": fail, "retries": 0 if once else RETRIES.retries}, ask)
 
-    async def submit_many(self, tags: Sequence[str], *, seconds: Sequence[float] = (0.0,)) -> Answer:
+    async def submit_many(
+        self, tags: Sequence[str], *, seconds: Sequence[float] = (0.0,), queue: str | None = None
+    ) -> Answer:
         """`seconds`: what each takes, in turn."""
 
         async def ask() -> Sequence[JobReceipt]:
             work = self._app.tasks["work"]
+            if queue is not None:
+                work = work.options(queue=queue)
             return await self._app.submit_many(
                 work.bind(tag=tag, seconds=each) for tag, each in zip(tags, cycle(seconds), strict=False)
             )
 
         def told(receipts: Sequence[JobReceipt]) -> Record:
             self.jobs |= {tag: receipt.job_id for tag, receipt in zip(tags, receipts, strict=True)}
-            return {"jobs": [receipt.job_id for receipt in receipts]}
+            jobs, ways = [receipt.job_id for receipt in receipts], [receipt.via for receipt in receipts]
+            return {"jobs": jobs, "vias": ways}
 
         return await self._ask({"op": "batch", "tags": list(tags)}, ask, told)
 
@@ -162,7 +167,7 @@ class Client:
     async def _receipt(self, asked: Record, ask: Callable[[], Awaitable[JobReceipt]]) -> Answer:
         def told(receipt: JobReceipt) -> Record:
             self.jobs[asked["tag"]] = receipt.job_id
-            return {"job": receipt.job_id, "created": receipt.created}
+            return {"job": receipt.job_id, "created": receipt.created, "via": receipt.via}
 
         return await self._ask(asked, ask, told)
 

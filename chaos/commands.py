@@ -20,15 +20,19 @@ from chaos.demands import Demands, came_of_it, late_and_refused, without_effect
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw, draw_series
-from chaos.real import lies, limits, load, run_embedded
+from chaos.real import brokers, lies, limits, load, run_embedded
 from chaos.real import run as real
+from chaos.real.clocks import keep_sleeping, library, put_forward, until_midnight
 from chaos.real.cluster import ROOT
-from chaos.real.faults import KINDS, MIXED, missing
+from chaos.real.environment import AHEAD
+from chaos.real.faults import KINDS, KNOWN, MIXED, missing
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
 from tests.support.postgres import Server, installed
 
 NO_DEMANDS = Demands()
+_SET_UP = 45.0
+"""Seconds from the command to midnight: a busy machine takes half a minute until everything runs."""
 _EMBEDDED = 0.2
 _SIMULATED = 0.1
 """The shares of a mixed run that belong to the embedded store, and to the simulation."""
@@ -41,14 +45,23 @@ def run(given: Namespace) -> int:
         return _run_embedded(given, given.seconds)
     if given.scenario is not None:
         scenario = SCENARIOS[given.scenario]
+        if given.outage is not None and scenario.outage is not None:
+            scenario = scenario._replace(outage=given.outage)
+        if scenario.stream is not None and (reason := brokers.missing(scenario.stream)) is not None:
+            print(reason)
+            return 2
+        if scenario.midnight is not None and AHEAD not in os.environ:
+            return _run_at_midnight()
+        keep_sleeping()
     else:
         kinds = MIXED if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
         share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED - _SIMULATED
         demands = Demands(effective=False)
         scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate, demands=demands)
-    unknown = [kind for kind in scenario.kinds if kind not in KINDS]
+    able = KNOWN if scenario.stream is not None else KINDS
+    unknown = [kind for kind in scenario.kinds if kind not in able]
     if unknown:
-        print(f"there is no fault {unknown[0]!r}; there are: {', '.join(KINDS)}")
+        print(f"there is no fault {unknown[0]!r}; there are: {', '.join(able)}")
         return 2
     impossible = [kind for kind in missing() if kind in scenario.kinds]
     scenario = scenario._replace(kinds=tuple(kind for kind in scenario.kinds if kind not in impossible))
@@ -61,12 +74,27 @@ def run(given: Namespace) -> int:
     logs = given.report.parent / "logs"
     remove_old(logs)
     if given.scenario is not None:
-        print(f"this takes {scenario.seconds + real.QUIET:.0f} s, and as long as it then takes to be over", flush=True)
+        print(
+            f"this takes {scenario.seconds + (scenario.outage or 0.0) + real.QUIET:.0f} s, and as long as it then takes to be over",
+            flush=True,
+        )
     asyncio.run(real.run(logs, scenario, seed=given.seed, mutant=given.mutant))
     print("servers and workers on PostgreSQL:")
     about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
     status = report(logs, given.report, scenario.demands, others, **about, not_struck=impossible)
     return status if given.mutant is None else _noticed(given.mutant, logs)
+
+
+def _run_at_midnight() -> int:
+    """The same command, shortly before midnight."""
+    if library() is None:
+        print("this needs libfaketime")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as folder:
+        Path(folder).chmod(0o711)
+        environment = put_forward(Path(folder) / "clock", until_midnight() - _SET_UP)
+        command = [sys.executable, "-m", "chaos", *sys.argv[1:]]
+        return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False).returncode
 
 
 def _noticed(mutant: str, logs: Path) -> int:

@@ -13,6 +13,8 @@ from chaos.history import Record
 _ENDS = ("SUCCEEDED", "FAILED")
 _BY_CHANCE = frozenset({"deadlock", "serialization"})
 """What may come to nothing among other faults."""
+_AWAY = frozenset({"publish unanswered", "kill broker"})
+_DAY = 86400.0
 
 
 class Demands(NamedTuple):
@@ -46,6 +48,14 @@ class Demands(NamedTuple):
     """How many runs a pause must have found waiting, in all."""
     clashes: bool = False
     """The faults led to deadlocks and refusals to serialize."""
+    carried: int = 0
+    """How many jobs must have been answered as runs in a stream, at least."""
+    fallen_back: int = 0
+    """How many plain jobs must have been stored while the broker did not answer, at least."""
+    carries_again: bool = False
+    """Runs go through the stream again after the last fault."""
+    midnight: bool = False
+    """Runs began on one day and ended on the next, and messages of the day before were delivered again."""
     tells: str | None = None
     """What somebody is told who asks for something during a fault."""
     writes: str | None = None
@@ -62,6 +72,8 @@ class Demands(NamedTuple):
             *self._of_deaths(facts),
             *(_taken_away(facts) if self.keeps else ()),
             *self._of_runs(facts),
+            *self._of_streams(facts),
+            *(_missed_midnight(facts) if self.midnight else ()),
             *self._of_answers(logs["answered"], facts.setup.get("written", ())),
         ]
 
@@ -128,6 +140,23 @@ class Demands(NamedTuple):
         if self.refuses_late and not late_and_refused(facts):
             yield "no attempt was too late: nothing shows that it would have been refused"
 
+    def _of_streams(self, facts: Facts) -> Iterator[str]:
+        many = [asked[0] for tag, asked in facts.one_offs.items() if tag.startswith("many-")]
+        carried = [request for request in many if request.answer.get("via") == "stream"]
+        if len(carried) < self.carried:
+            yield f"{len(carried)} runs went through the stream, and not {self.carried}"
+        away = [(fault["t"], fault["until"]) for fault in facts.faults if kind_of(fault) in _AWAY]
+        fallen = [
+            request
+            for request in many
+            if request.answer.get("via") == "store" and any(start <= request.answered_at <= end for start, end in away)
+        ]
+        if len(fallen) < self.fallen_back:
+            yield f"{len(fallen)} runs were stored instead of published, and not {self.fallen_back}"
+        over = max((fault["until"] for fault in facts.faults), default=0.0)
+        if self.carries_again and not any(request.t > over for request in carried):
+            yield "nothing went through the stream after the last fault"
+
     def _of_answers(self, answered: Iterable[Record], written: Iterable[str]) -> Iterator[str]:
         if self.tells is not None and not any(self.tells in record.get("error", "") for record in answered):
             yield f"nobody was told {self.tells!r}"
@@ -178,6 +207,22 @@ def _taken_away(facts: Facts) -> Iterator[str]:
             if before is not None and start.lost > before.lost and before.node not in struck:
                 yield f"{start.run} was taken from {before.node}, which lived"
             last[start.run] = start
+
+
+def _missed_midnight(facts: Facts) -> Iterator[str]:
+    days = [
+        (start.due // _DAY, run["finished"] // _DAY)
+        for tag, runs in facts.runs.items()
+        for run in runs
+        if run["finished"] and (start := facts.completed_by(tag, run)) is not None
+        if any(asked.answer.get("via") == "stream" for asked in facts.one_offs.get(tag, ()))
+    ]
+    if not any(began < ended for began, ended in days):
+        yield "no run of the stream began before midnight and ended after it"
+    if len({began for began, ended in days if began == ended}) < 2:
+        yield "no run of the stream began and ended on each side of midnight"
+    if not any(fault.get("from_yesterday") for fault in facts.faults):
+        yield "no message of the day before was delivered again"
 
 
 def _was_lost(start: Start, ended: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 from chaos.demands import Demands
+from chaos.real.points import POINTS
 
 
 class Scenario(NamedTuple):
@@ -30,6 +31,14 @@ class Scenario(NamedTuple):
     pooled: bool = False
     """PgBouncer stands between everybody and the database."""
     standby: Literal["synchronous", "asynchronous"] | None = None
+    stream: Literal["redis", "kafka"] | None = None
+    """The queue of the workload goes through a stream at such a broker, and falls back to the store."""
+    stored_first: bool = False
+    """The queue goes through the store until its kind is changed."""
+    outage: float | None = None
+    """For how many seconds a broker that is killed is away."""
+    midnight: float | None = None
+    """All clocks are put forward so that it is midnight soon; the faults go on for so many seconds after that."""
     activities: tuple[str, ...] = ()
     """What else goes on while the faults last: see `real/activities.py`."""
     demands: Demands = Demands()
@@ -198,4 +207,53 @@ SCENARIOS = {
         ("restore",), seconds=30.0, every=60.0, most=1, lasts=8.0, demands=Demands(resumes_within=10.0)
     ),
     "upgrade": Scenario(("upgrade",), seconds=30.0, every=60.0, most=1, demands=Demands(succeeds=0.999)),
+    "streams-kill": Scenario(
+        ("kill worker", "kill server", "duplicate", "reset offsets", *POINTS),
+        seconds=44.0,
+        every=2.5,
+        rate=60.0,
+        stream="redis",
+        over_http=True,
+        demands=Demands(strikes=12, carried=500, carries_again=True),
+    ),
+    "streams-kafka": Scenario(
+        ("kill broker", "rebalance", "duplicate", "kill worker", "reset offsets"),
+        seconds=44.0,
+        every=8.0,
+        outage=6.0,
+        rate=60.0,
+        stream="kafka",
+        demands=Demands(strikes=5, carried=500, carries_again=True),
+    ),
+    "streams-outage": Scenario(
+        ("publish unanswered", "kill broker"),
+        seconds=20.0,
+        every=12.0,
+        most=2,
+        outage=60.0,
+        rate=60.0,
+        stream="redis",
+        over_http=True,
+        demands=Demands(strikes=2, carried=100, fallen_back=200, carries_again=True),
+    ),
+    # At least as far apart as servers need to agree on the kind of a queue, so that runs are carried in between.
+    "streams-change": Scenario(
+        ("change kind",),
+        seconds=58.0,
+        every=18.5,
+        rate=60.0,
+        stream="redis",
+        stored_first=True,
+        over_http=True,
+        demands=Demands(strikes=3, carried=100),
+    ),
+    "streams-midnight": Scenario(
+        ("duplicate", "kill worker", "reset offsets"),
+        seconds=75.0,
+        every=3.0,
+        rate=60.0,
+        stream="redis",
+        midnight=18.0,
+        demands=Demands(strikes=8, carried=500, carries_again=True, midnight=True),
+    ),
 }

@@ -110,8 +110,13 @@ def _sort_request(facts: Facts, asked: Record, answer: Record | None) -> None:
         for place, tag in enumerate(asked["tags"]):
             one = None
             if answer is not None:
-                job = answer["jobs"][place] if answer["outcome"] == "ok" else None
-                one = {**answer, "job": job}
+                is_ok = answer["outcome"] == "ok"
+                ways = answer.get("vias")
+                one = {
+                    **answer,
+                    "job": answer["jobs"][place] if is_ok else None,
+                    "via": ways[place] if is_ok and ways else None,
+                }
             facts.one_offs[tag].append(_remembered(facts, _asked({**asked, "tag": tag}, one)))
         return
     request = _remembered(facts, _asked(asked, answer))

@@ -1,6 +1,7 @@
 """Clocks that can be put forward and back, where libfaketime is installed; monotonic time stays what it is."""
 
 import os
+import select
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from chaos.real.environment import AHEAD
 from tests.support.postgres import Server
 
 _LIBRARY = "faketime/libfaketime.so.1"
@@ -20,6 +22,24 @@ def library() -> str | None:
         if (folder / _LIBRARY).exists():
             return str(folder / _LIBRARY)
     return None
+
+
+def until_midnight() -> float:
+    """Seconds until the clock of this process shows midnight (UTC)."""
+    return 86400.0 - time.time() % 86400.0
+
+
+def put_forward(clock_file: Path, ahead: float) -> dict[str, str]:
+    """The environment in which everything, and all that it starts, is ahead of the machine's clock."""
+    clock_file.write_text(f"{ahead:+.2f}\n")
+    clock_file.chmod(0o644)
+    return {**preloading(clock_file), AHEAD: f"{ahead}"}
+
+
+def keep_sleeping() -> None:
+    """Let `time.sleep` work although the clock was put forward: libfaketime mistakes its monotonic deadline."""
+    if AHEAD in os.environ:
+        time.sleep = lambda seconds: select.select([], [], [], float(seconds)) and None
 
 
 def seen_through(clock_file: Path) -> float:
@@ -54,7 +74,8 @@ class DatabaseClock:
 
     def set(self, offset: float) -> None:
         self.offset = offset
-        self._file.write_text(f"{offset:+.2f}\n")
+        ahead = float(os.environ.get(AHEAD, "0"))
+        self._file.write_text(f"{ahead + offset:+.2f}\n")
         self._file.chmod(0o644)
 
     def start(self) -> None:
@@ -65,9 +86,12 @@ class DatabaseClock:
     @contextmanager
     def _preloaded(self) -> Iterator[None]:
         added = preloading(self._file)
+        before = {name: os.environ.get(name) for name in added}
         os.environ.update(added)
         try:
             yield
         finally:
-            for name in added:
-                del os.environ[name]
+            for name, value in before.items():
+                os.environ.pop(name)
+                if value is not None:
+                    os.environ[name] = value

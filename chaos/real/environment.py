@@ -6,5 +6,10 @@ LIES = "DUETIME_TEST_CHAOS_LIES"
 """A file that says which share of successes they see as errors."""
 MUTANT = "DUETIME_TEST_CHAOS_MUTANT"
 """The promise that they shall break."""
-ENCRYPTION = {"DUETIME_ENCRYPTION_KEYS": "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
+DEATHS = "DUETIME_TEST_CHAOS_DEATHS"
+"""A file that says at which point of its work one of them shall end."""
+AHEAD = "DUETIME_TEST_CHAOS_AHEAD"
+"""How many seconds all clocks are ahead of the machine's."""
+KEY = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+ENCRYPTION = {"DUETIME_ENCRYPTION_KEYS": KEY}
 """A server does not start without a key."""

@@ -25,6 +25,7 @@ from chaos.real.clocks import CACHED, DatabaseClock, library, seen_through
 from chaos.real.cluster import Cluster, Member
 from chaos.real.disk import fill, make_room, may_mount
 from chaos.real.network import Proxy, Way
+from chaos.real.stream_faults import STREAM_KINDS, StreamFaults
 from chaos.real.strikes import Strike
 
 _TOLD = 0.5
@@ -47,11 +48,17 @@ class Faults:
         self._struck_hour = False
         self.put_back = 0.0
         """By how much the database's clock was put back, in all."""
+        self.streams: StreamFaults | None = None
+        """Strikes the queue's stream, if it has one."""
 
     async def strike(self, strike: Strike) -> None:
-        await KINDS[strike.kind](self, strike)
+        if strike.kind in KINDS:
+            await KINDS[strike.kind](self, strike)
+        else:
+            assert self.streams is not None
+            await self.streams.strike(strike)
 
-    def _record(self, strike: Strike, until: float, who: str, **more: Any) -> None:
+    def record(self, strike: Strike, until: float, who: str, **more: Any) -> None:
         kind = "clock" if "offset" in more else strike.kind
         record = {"t": monotonic(), **more, "kind": kind, "of": strike.kind, "until": until, "node": who}
         self._writer.write("faults", {**record, "strike": strike.t})
@@ -75,18 +82,18 @@ class Faults:
     def _kill(self, strike: Strike, member: Member) -> None:
         pid = member.pid
         if member.send(signal.SIGKILL):
-            self._record(strike, monotonic() + _START, member.name, over=monotonic(), pid=pid)
+            self.record(strike, monotonic() + _START, member.name, over=monotonic(), pid=pid)
 
     async def restart(self, strike: Strike) -> None:
         member = self._pick(strike, self._cluster.members)
         pid = member.pid
         if member.send(signal.SIGTERM):
-            self._record(strike, monotonic() + 6.0 + _START, member.name, pid=pid)
+            self.record(strike, monotonic() + 6.0 + _START, member.name, pid=pid)
 
     async def freeze(self, strike: Strike) -> None:
         member = self._pick(strike, self._cluster.members)
         if member.send(signal.SIGSTOP):
-            self._record(strike, monotonic() + strike.lasts, member.name)
+            self.record(strike, monotonic() + strike.lasts, member.name)
             pid = member.pid
             await asyncio.sleep(strike.lasts)
             if member.pid == pid:
@@ -99,7 +106,7 @@ class Faults:
             with contextlib.suppress(psycopg.Error):
                 ended += await asyncio.to_thread(database_faults.terminate, self._cluster.dsn)
             await asyncio.sleep(0.3)
-        self._record(strike, monotonic(), "database", t=struck, came_of_it=ended)
+        self.record(strike, monotonic(), "database", t=struck, came_of_it=ended)
 
     async def crash_database(self, strike: Strike) -> None:
         if self._database.locked():
@@ -110,7 +117,7 @@ class Faults:
             await asyncio.sleep(strike.lasts)
             await asyncio.to_thread(self._clock.start)
             # Recovery is the database's own affair: the fault is over when it takes connections again.
-            self._record(strike, monotonic(), "database", t=struck, workers=self._workers())
+            self.record(strike, monotonic(), "database", t=struck, workers=self._workers())
 
     async def fill_disk(self, strike: Strike) -> None:
         """No room for the database. It may stop altogether, and is then started again when there is room."""
@@ -123,19 +130,19 @@ class Faults:
             if not await asyncio.to_thread(_answers, self._cluster.dsn):
                 await asyncio.to_thread(self._cluster.postgres.stop_immediately)
                 await asyncio.to_thread(self._clock.start)
-            self._record(strike, monotonic(), "database", t=struck, came_of_it=int(refused))
+            self.record(strike, monotonic(), "database", t=struck, came_of_it=int(refused))
 
     async def deadlock(self, strike: Strike) -> None:
         async with self._database:
             struck = monotonic()
             found = await asyncio.to_thread(database_faults.deadlock, self._cluster.dsn, strike.lasts)
-            self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
+            self.record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
 
     async def serialize(self, strike: Strike) -> None:
         async with self._database:
             struck = monotonic()
             found = await database_faults.serialize(self._cluster, strike.lasts)
-            self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
+            self.record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
 
     async def promote(self, strike: Strike) -> None:
         async with self._database:
@@ -143,17 +150,17 @@ class Faults:
             dying, dead = await database_faults.fail_over(self._cluster, standby, tail)
             # A commit just before the standby stopped receiving may not have reached it either.
             window = tail and {"lost_from": dying - 1.0, "lost_to": dead + _TOLD}
-            self._record(strike, monotonic(), "database", t=dying, workers=self._workers(), **(window or {}))
+            self.record(strike, monotonic(), "database", t=dying, workers=self._workers(), **(window or {}))
 
     async def restore(self, strike: Strike) -> None:
         async with self._database:
             began, dead = await database_faults.restore(self._cluster, strike.lasts)
             lost = {"lost_from": began, "lost_to": dead + _TOLD}
-            self._record(strike, monotonic(), "database", t=dead, workers=self._workers(), **lost)
+            self.record(strike, monotonic(), "database", t=dead, workers=self._workers(), **lost)
 
     async def kill_pooler(self, strike: Strike) -> None:
         assert self._cluster.bouncer is not None
-        self._record(strike, monotonic() + strike.lasts, "pooler")
+        self.record(strike, monotonic() + strike.lasts, "pooler")
         self._cluster.bouncer.kill()
         await asyncio.sleep(strike.lasts)
         await asyncio.to_thread(self._cluster.bouncer.start)
@@ -161,7 +168,7 @@ class Faults:
     async def upgrade(self, strike: Strike) -> None:
         struck = monotonic()
         await upgrade.roll(self._cluster)
-        self._record(strike, monotonic() + _START, "all", t=struck)
+        self.record(strike, monotonic() + _START, "all", t=struck)
 
     async def latency(self, strike: Strike) -> None:
         await self._way(strike, Way.SLOW, latency=strike.strength)
@@ -181,15 +188,15 @@ class Faults:
         proxy.set_way(Way.OPEN)
         # What is under way is given up only when its deadline is over.
         until = monotonic() + (0.0 if way is Way.SLOW else 5.0)
-        self._record(strike, until, name, t=struck, pid=pid or 0, came_of_it=proxy.held_up - before)
+        self.record(strike, until, name, t=struck, pid=pid or 0, came_of_it=proxy.held_up - before)
 
     async def reset(self, strike: Strike) -> None:
         name, proxy = self._proxy(strike)
-        self._record(strike, monotonic(), name, came_of_it=proxy.reset())
+        self.record(strike, monotonic(), name, came_of_it=proxy.reset())
 
     async def slow_close(self, strike: Strike) -> None:
         name, proxy = self._proxy(strike)
-        self._record(strike, monotonic() + 1.0, name, came_of_it=proxy.close_slowly())
+        self.record(strike, monotonic() + 1.0, name, came_of_it=proxy.close_slowly())
 
     def _proxy(self, strike: Strike) -> tuple[str, Proxy]:
         reachable = [(member.name, member.proxy) for member in self._cluster.members]
@@ -212,7 +219,7 @@ class Faults:
         member.clock_file.write_text("+0\n")
         # A process that has just begun has not drifted yet.
         more = {} if strike.kind == "node drift" else {"came_of_it": int(abs(moved) > 1.0)}
-        self._record(strike, monotonic(), member.name, t=struck, **more)
+        self.record(strike, monotonic(), member.name, t=struck, **more)
 
     async def database_drift(self, strike: Strike) -> None:
         """A tenth of a second at a time, away from the truth and back to it."""
@@ -221,7 +228,7 @@ class Faults:
             for offset in (*away, *away[-2::-1], 0.0):
                 self.put_back += max(0.0, self._clock.offset - offset)
                 self._clock.set(offset)
-                self._record(strike, monotonic() + 1.0, "database", offset=offset)
+                self.record(strike, monotonic() + 1.0, "database", offset=offset)
                 await asyncio.sleep(strike.lasts / 20)
 
     async def database_clock(self, strike: Strike) -> None:
@@ -237,7 +244,7 @@ class Faults:
                 await asyncio.sleep(max(strike.lasts, CACHED + 0.5))
                 moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
                 more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
-                self._record(strike, struck + back + 2.0, "database", t=struck, **more)
+                self.record(strike, struck + back + 2.0, "database", t=struck, **more)
 
     async def database_hour(self, strike: Strike) -> None:
         """Back by far and, after a while, forward again; or forward for good. The way back from there would take as
@@ -259,7 +266,7 @@ class Faults:
                 await asyncio.sleep(lasts if offset else CACHED + 0.5)
                 moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
                 more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
-                self._record(strike, max(struck + lasts, monotonic()) + 2.0, "database", t=t, **more)
+                self.record(strike, max(struck + lasts, monotonic()) + 2.0, "database", t=t, **more)
 
     async def descriptors(self, strike: Strike) -> None:
         """One server cannot open another file or connection."""
@@ -274,7 +281,7 @@ class Faults:
         await asyncio.sleep(strike.lasts)
         if member.pid == pid:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-        self._record(strike, monotonic(), member.name, t=struck)
+        self.record(strike, monotonic(), member.name, t=struck)
 
     async def database_clock_restart(self, strike: Strike) -> None:
         """The same, and all servers are killed at each step: those that start then remember nothing of the clock. Their
@@ -289,7 +296,7 @@ class Faults:
 
     async def lies(self, strike: Strike) -> None:
         """Every process, and the client, are told of errors after every twentieth success."""
-        self._record(strike, monotonic() + strike.lasts + 1.0, "all")
+        self.record(strike, monotonic() + strike.lasts + 1.0, "all")
         self._lies.write_text(f"{strike.strength}")
         await asyncio.sleep(strike.lasts)
         self._lies.write_text("0")
@@ -333,6 +340,9 @@ _NEEDS_FAKETIME = frozenset(
         *("database clock", "database clock and restart", "database hour"),
     }
 )
+
+
+KNOWN = (*KINDS, *STREAM_KINDS)
 
 
 def missing() -> list[str]:

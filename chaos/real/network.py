@@ -44,6 +44,11 @@ class Proxy:
     def dsn(self) -> str:
         return dsn_through(self._dsn, self._server)
 
+    @property
+    def lines(self) -> int:
+        """How many connections there are."""
+        return len(self._pairs)
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 

@@ -7,12 +7,17 @@ from pathlib import Path
 
 from chaos.history import Files
 from chaos.mutants import MUTANTS
+from chaos.real.clocks import keep_sleeping
+from chaos.real.deaths import die_if_asked
 from chaos.real.environment import LOGS, MUTANT
 from chaos.real.lies import lie_if_asked
 from duetime.cli.main import main
 
 if __name__ == "__main__":
-    lie_if_asked(Files(Path(os.environ[LOGS])))
+    files = Files(Path(os.environ[LOGS]))
+    keep_sleeping()
+    lie_if_asked(files)
+    die_if_asked(files)
     mutant = os.environ.get(MUTANT)
     with MUTANTS[mutant].broken(os.getpid()) if mutant else nullcontext():
         main()

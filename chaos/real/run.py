@@ -14,16 +14,19 @@ from chaos import stuck
 from chaos.client import Client
 from chaos.history import Files, read
 from chaos.mutants import MUTANTS
+from chaos.real import brokers
 from chaos.real.activities import Activities, add_hostile_tasks
 from chaos.real.bouncer import Bouncer
-from chaos.real.clocks import CACHED, DatabaseClock
+from chaos.real.clocks import CACHED, DatabaseClock, until_midnight
 from chaos.real.cluster import LEASE, SLOTS, Cluster
 from chaos.real.database_faults import damages, make_standby
 from chaos.real.disk import small_disk, temporary_folders_on
-from chaos.real.environment import LIES, MUTANT
+from chaos.real.environment import DEATHS, KEY, LIES, MUTANT
 from chaos.real.faults import Faults
 from chaos.real.http import app_over_http
 from chaos.real.lies import Liar
+from chaos.real.points import POINTS
+from chaos.real.stream_faults import StreamedQueue, StreamFaults, settled
 from chaos.real.strikes import Strike, schedule
 from chaos.real.workload import Workload
 from chaos.scenarios import Scenario
@@ -66,9 +69,9 @@ async def run(
         try:
             clock.start()
             dsn = server.create_database("chaos")
-            store = store_for(Settings(database_url=dsn))
+            store = store_for(Settings(database_url=dsn, encryption_keys=(KEY,)))
             await open_ready(store, migrate=True)
-            await store.close()
+            broker = None if scenario.stream is None else brokers.make(scenario.stream)
             bouncer = Bouncer(server, Path(folder)) if scenario.pooled else None
             cluster = Cluster(server, dsn, Path(folder), logs, servers=2, workers=workers, bouncer=bouncer)
             try:
@@ -77,17 +80,30 @@ async def run(
                 if scenario.standby is not None:
                     synchronous = scenario.standby == "synchronous"
                     cluster.spares.append(await asyncio.to_thread(make_standby, server, synchronous=synchronous))
-                for member in cluster.workers:
-                    member.may_kill_itself = "poison" in scenario.activities
-                lies = Path(folder) / "lies"
-                await cluster.start(_told(scenario, lies, mutant), clocks=bool(_CLOCKS & set(scenario.kinds)))
+                for member in cluster.members:
+                    member.may_kill_itself = "poison" in scenario.activities or bool(set(POINTS) & set(scenario.kinds))
+                lies, deaths = Path(folder) / "lies", Path(folder) / "deaths"
+                queue = None
+                if broker is not None:
+                    cluster.settings["encryption_keys"] = (KEY,)  # who publishes needs the key of who consumes
+                    await broker.start()
+                    queue = StreamedQueue(store, broker, fallback=True)
+                    await queue.change(to_stream=not scenario.stored_first)
+                    broker.listen()
+                told = _told(scenario, lies, deaths, mutant)
+                await cluster.start(told, clocks=bool(_CLOCKS & set(scenario.kinds)))
                 broken = MUTANTS[mutant].broken(seed) if mutant else nullcontext()
                 with Liar(writer, Random(seed), lies).corrupting(), broken:
                     faults = Faults(cluster, clock, lies, writer, disk)
-                    run = _Run(cluster, faults, strikes, writer, base, seed, scenario, workers * SLOTS, quiet)
+                    if broker is not None and queue is not None:
+                        faults.streams = StreamFaults(cluster, broker, queue, deaths, faults.record, base=base)
+                    run = _Run(cluster, broker, faults, strikes, writer, base, seed, scenario, workers * SLOTS, quiet)
                     await run.drive()
             finally:
                 await cluster.close()
+                if broker is not None:
+                    await broker.close()
+                await store.close()
                 if bouncer is not None:
                     bouncer.kill()
                 for member in cluster.members:
@@ -98,8 +114,9 @@ async def run(
             writer.close()
 
 
-def _told(scenario: Scenario, lies: Path, mutant: str | None) -> dict[str, str]:
+def _told(scenario: Scenario, lies: Path, deaths: Path, mutant: str | None) -> dict[str, str]:
     told = {LIES: str(lies)} if "lies" in scenario.kinds else {}
+    told |= {DEATHS: str(deaths)} if set(POINTS) & set(scenario.kinds) else {}
     return told | ({MUTANT: mutant} if mutant else {})
 
 
@@ -109,6 +126,7 @@ def _disk(scenario: Scenario, folder: Path) -> AbstractContextManager[Path]:
 
 class _Run(NamedTuple):
     cluster: Cluster
+    broker: brokers.StreamBroker | None
     faults: Faults
     strikes: Sequence[Strike]
     writer: Files
@@ -143,19 +161,22 @@ class _Run(NamedTuple):
             await asyncio.sleep(self.quiet)
             workload.stop()
             await working
-            await drained(app, within=_DRAIN + self.faults.put_back)
+            await drained(app, within=_DRAIN + self.faults.put_back, broker=self.broker)
             await workload.probe(self.slots)
-            await drained(app, within=60.0)
+            await drained(app, within=60.0, broker=self.broker)
             watching.cancel()
             end = time.monotonic()
             client.jobs |= asking.jobs
             await _tell(client, self.writer, self.seed, await _ended_otherwise(app))
-            self._set_up(end, await _left(app), watch)
+            self._set_up(end, [*await _left(app), *await settled(self.broker)], watch)
 
     async def _strike(self) -> None:
-        began = time.monotonic()
-        striking = [asyncio.create_task(_at(began + strike.t, self.faults, strike)) for strike in self.strikes]
-        await asyncio.sleep(self.scenario.seconds)
+        began, seconds = time.monotonic(), self.scenario.seconds
+        if self.scenario.midnight is not None:
+            seconds = min(seconds, until_midnight() + self.scenario.midnight)
+        strikes = [strike for strike in self.strikes if strike.t < seconds]
+        striking = [asyncio.create_task(_at(began + strike.t, self.faults, strike)) for strike in strikes]
+        await asyncio.sleep(seconds)
         await asyncio.gather(*striking)
         # A clock that was put back makes everything wait that much longer.
         over = max((fault["until"] for fault in read(self.writer.folder)["faults"]), default=0.0)
@@ -194,14 +215,15 @@ async def all_up(app: App, workers: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def drained(app: App, *, within: float) -> None:
+async def drained(app: App, *, within: float, broker: brokers.StreamBroker | None = None) -> None:
     """Wait until nothing is left to run, or the time is over: the checker will say what was left."""
     store, left = await app.store(), -1
     deadline = time.monotonic() + within
     while left and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
         with contextlib.suppress(StoreError):
-            left = (await store.reads.counts()).runs
+            # The streams first: what leaves them may land.
+            left = len(await settled(broker)) + (await store.reads.counts()).runs
 
 
 async def _watch_for_stuck(app: App, watch: stuck.StuckWatch) -> None:

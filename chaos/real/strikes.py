@@ -24,6 +24,9 @@ def schedule(random: Random, scenario: Scenario) -> list[Strike]:
         strikes = [strike._replace(who=scenario.who) for strike in strikes]
     if scenario.lasts is not None:
         strikes = [strike._replace(lasts=scenario.lasts) for strike in strikes]
+    if scenario.outage is not None:
+        outage = scenario.outage
+        strikes = [strike._replace(lasts=outage) if strike.kind == "kill broker" else strike for strike in strikes]
     if scenario.strengths:
         strikes = [
             strike._replace(strength=scenario.strengths[place % len(scenario.strengths)])
@@ -64,4 +67,6 @@ def _strike(random: Random, t: float, kind: str) -> Strike:
             lasts, strength = 6.0, 0.05
         case "deadlock" | "serialization":
             lasts = 3.0
+        case "publish unanswered":
+            lasts = 8.0  # longer than a publish is repeated
     return Strike(t, kind, random.random(), lasts, strength)

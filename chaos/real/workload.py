@@ -38,9 +38,10 @@ class Workload:
             group.create_task(self._follower("second"))
 
     async def probe(self, slots: int) -> None:
-        """Hold every slot at once."""
+        """Hold every slot at once. They are in a queue of their own: a partition of a stream is read by one worker, so
+        its runs do not spread over all slots."""
         tags = [f"probe-{number}" for number in range(slots)]
-        await self._client.until_known(lambda: self._client.submit_many(tags, seconds=(4.0,)))
+        await self._client.until_known(lambda: self._client.submit_many(tags, seconds=(4.0,), queue="probes"))
 
     async def _stream(self, lane: int) -> None:
         pause = 4 * _BATCH / self._rate

@@ -149,3 +149,39 @@ def test_failures_that_the_workload_asked_for_are_no_complaints() -> None:
     asked = '{"level":"error","exc":"Traceback (most recent call last)\\n… chaos.tasks.Broken: attempt 1 was to fail"}'
     assert unexpected_traces(asked) == []
     assert len(unexpected_traces(f"{asked}\nTraceback (most recent call last):\n  …\nKeyError: 1\n{asked}")) == 1
+
+
+def test_runs_go_through_the_stream_before_and_after(logs: Logs) -> None:
+    assert not_shown(logs, carried=1, carries_again=True) == [
+        "0 runs went through the stream, and not 1",
+        "nothing went through the stream after the last fault",
+    ]
+    after = max(fault["until"] for fault in logs["faults"]) + 1.0
+    for number, t in ((50, 1.0), (51, after)):
+        logs["asked"].append({"n": number, "t": t, "op": "batch", "tags": [f"many-{number}-0", f"many-{number}-1"]})
+        logs["answered"].append({"n": number, "t": t, "outcome": "ok", "jobs": ["a", "b"], "vias": ["stream", "store"]})
+    assert not_shown(logs, carried=2, carries_again=True) == []
+    assert not_shown(logs, carried=3) == ["2 runs went through the stream, and not 3"]
+
+
+def test_what_is_stored_counts_only_while_the_broker_is_away(logs: Logs) -> None:
+    for number, t in ((50, 70.0), (51, 80.0)):
+        logs["asked"].append({"n": number, "t": t, "op": "batch", "tags": [f"many-{number}-0"]})
+        logs["answered"].append({"n": number, "t": t, "outcome": "ok", "jobs": ["a"], "vias": ["store"]})
+    logs["faults"].append({"kind": "kill broker", "t": 75.0, "until": 85.0, "came_of_it": 1})
+    assert not_shown(logs, fallen_back=1) == []
+    assert not_shown(logs, fallen_back=2) == ["1 runs were stored instead of published, and not 2"]
+
+
+def test_a_midnight_shows_something_on_both_sides_and_across(logs: Logs) -> None:
+    assert len(not_shown(logs, midnight=True)) == 3
+    day = 86400.0 - BASE % 86400.0
+    for number, (due, finished) in enumerate([(day - 9, day - 8), (day - 1, day + 1), (day + 2, day + 3)]):
+        tag, nonce = f"carried-{number}", f"c{number}"
+        logs["asked"].append({"n": 60 + number, "t": 90.0, "op": "submit", "tag": tag})
+        logs["answered"].append({"n": 60 + number, "t": 90.0, "outcome": "ok", "job": tag, "via": "stream"})
+        logs["seen"] += [start(tag, 91.0, due, nonce=nonce), end(92.0, nonce)]
+        logs["ended"].append({**told(tag, due, nonce), "finished": BASE + finished})
+    assert not_shown(logs, midnight=True) == ["no message of the day before was delivered again"]
+    logs["faults"][0]["from_yesterday"] = 1
+    assert not_shown(logs, midnight=True) == []

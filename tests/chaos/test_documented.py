@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from chaos.checker import PROMISES
-from chaos.real.faults import KINDS
+from chaos.real.faults import KNOWN
 from chaos.scenarios import SCENARIOS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
 NAMED = [
-    *(("fault", name) for name in KINDS),
+    *(("fault", name) for name in KNOWN),
     *(("scenario", name) for name in SCENARIOS),
     *(("the checker's words", name.removesuffix(" (blind to ids)")) for name in PROMISES),
 ]
