@@ -74,10 +74,8 @@ def run(given: Namespace) -> int:
     logs = given.report.parent / "logs"
     remove_old(logs)
     if given.scenario is not None:
-        print(
-            f"this takes {scenario.seconds + (scenario.outage or 0.0) + real.QUIET:.0f} s, and as long as it then takes to be over",
-            flush=True,
-        )
+        seconds = scenario.seconds + (scenario.outage or 0.0) + real.QUIET
+        print(f"this takes {seconds:.0f} s, and as long as it then takes to be over", flush=True)
     asyncio.run(real.run(logs, scenario, seed=given.seed, mutant=given.mutant))
     print("servers and workers on PostgreSQL:")
     about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
