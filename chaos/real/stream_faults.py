@@ -135,8 +135,8 @@ class StreamFaults:
         async with self._away:
             struck, workers = monotonic(), list[Member]()
             if isinstance(self._broker, Kafka):
-                # Killed: a consumer that is closed removes what is done.
-                workers = self._cluster.workers
+                # Killed: a consumer that is closed removes what is done. Servers consume too, for targets.
+                workers = self._cluster.members
                 for member in workers:
                     member.wanted = False
                     member.send(signal.SIGKILL)

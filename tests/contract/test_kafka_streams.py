@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -95,6 +96,7 @@ async def test_a_limited_time_can_be_accepted(admin: AdminClient, server: KafkaS
     broker = broker_at(server.address_with("accept_retention=true"))
     await broker.open()
     assert any("retention.ms=60000" in sentence for sentence in await broker.check([stream]))
+    assert (await broker.depths([stream]))[stream].kept == timedelta(minutes=1)
     await broker.close()
 
 

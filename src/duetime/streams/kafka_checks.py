@@ -124,7 +124,9 @@ async def _ready_partitions(admin: AdminClient, stream: str) -> list[Any]:
 
 async def kept_by(admin: AdminClient, stream: str) -> timedelta | None:
     """After how long Kafka deletes messages of a topic; None: never."""
-    milliseconds = int((await _settings(admin, ConfigResource(ResourceType.TOPIC, stream)))["retention.ms"])
+    topic = ConfigResource(ResourceType.TOPIC, stream)
+    entries = await answer(admin.describe_configs([topic], request_timeout=TIMEOUT)[topic])
+    milliseconds = int(entries["retention.ms"].value)
     return None if milliseconds < 0 else timedelta(milliseconds=milliseconds)
 
 
