@@ -168,6 +168,9 @@ class Kafka(StreamBroker):
             "bootstrap.servers": ",".join(f"127.0.0.1:{node.port}" for node in self._cluster.nodes),
             "log_level": 0,
         }
+        # Kept: a client that is dropped may wait for long for what it has asked.
+        self._admin = AdminClient(self._client)
+        self._groups: dict[str, Consumer] = {}
 
     async def start(self) -> None:
         await asyncio.to_thread(self._cluster.__enter__)
@@ -222,7 +225,7 @@ class Kafka(StreamBroker):
         await asyncio.to_thread(self._cluster.__exit__)
 
     def _parts(self) -> list[TopicPartition]:
-        topics = AdminClient(self._client).list_topics(timeout=_ASKED).topics
+        topics = self._admin.list_topics(timeout=_ASKED).topics
         return [
             TopicPartition(name, part)
             for name, topic in topics.items()
@@ -231,7 +234,7 @@ class Kafka(StreamBroker):
         ]
 
     def _led_by(self, node: int) -> int:
-        topics = AdminClient(self._client).list_topics(timeout=_ASKED).topics
+        topics = self._admin.list_topics(timeout=_ASKED).topics
         return sum(part.leader == node for topic in topics.values() for part in topic.partitions.values())
 
     def _publish(self, messages: Sequence[Sent]) -> None:
@@ -243,7 +246,7 @@ class Kafka(StreamBroker):
 
     def _owners(self) -> dict[tuple[str, int], str]:
         groups = {part.topic for part in self._parts()}
-        found = AdminClient(self._client).describe_consumer_groups(list(groups), request_timeout=_ASKED)
+        found = self._admin.describe_consumer_groups(list(groups), request_timeout=_ASKED)
         owners: dict[tuple[str, int], str] = {}
         for future in found.values():
             with contextlib.suppress(KafkaException):  # a group that never had a member
@@ -254,11 +257,12 @@ class Kafka(StreamBroker):
 
     def _reset(self) -> int:
         count = 0
-        admin = AdminClient(self._client)
         for topic, places in self._committed().items():
             first = [TopicPartition(topic, part, low) for part, low, _, _ in places]
             count += sum(max(0, committed - low) for _, low, _, committed in places)
-            for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(topic, first)]).values():
+            for future in self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(topic, first)]
+            ).values():
                 future.result(_ASKED)
         return count
 
@@ -276,16 +280,15 @@ class Kafka(StreamBroker):
             parts.setdefault(part.topic, []).append(part)
         found: dict[str, list[tuple[int, int, int, int]]] = {}
         for topic, places in parts.items():
-            consumer = Consumer({**self._client, "group.id": topic, "enable.auto.commit": False})
-            try:
-                for place in consumer.committed(places, timeout=_ASKED):
-                    if place.error is not None:
-                        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                    low, high = consumer.get_watermark_offsets(place, timeout=_ASKED)
-                    offset = -1 if place.offset in (OFFSET_INVALID, None) else place.offset
-                    found.setdefault(topic, []).append((place.partition, low, high, offset))
-            finally:
-                consumer.close()
+            if topic not in self._groups:
+                self._groups[topic] = Consumer({**self._client, "group.id": topic, "enable.auto.commit": False})
+            consumer = self._groups[topic]
+            for place in consumer.committed(places, timeout=_ASKED):
+                if place.error is not None:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                low, high = consumer.get_watermark_offsets(place, timeout=_ASKED)
+                offset = -1 if place.offset in (OFFSET_INVALID, None) else place.offset
+                found.setdefault(topic, []).append((place.partition, low, high, offset))
         return found
 
 

@@ -9,6 +9,7 @@ from random import Random
 from time import monotonic
 from typing import Any, Protocol
 
+from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from chaos.real.brokers import Kafka, Redis, StreamBroker
@@ -172,7 +173,7 @@ async def settled(broker: StreamBroker | None) -> list[str]:
         return []
     try:
         return await broker.left()
-    except (RedisError, OSError) as error:
+    except (RedisError, KafkaException, OSError) as error:
         return [f"what is in the streams cannot be read: {error}"]
 
 
