@@ -31,8 +31,8 @@ from chaos.simulation import seeds
 from tests.support.postgres import Server, installed
 
 NO_DEMANDS = Demands()
-_SET_UP = 45.0
-"""Seconds from the command to midnight: a busy machine takes half a minute until everything runs."""
+_SET_UP = 75.0
+"""Seconds from the command to midnight: a busy machine takes a minute until everything runs."""
 _EMBEDDED = 0.2
 _SIMULATED = 0.1
 """The shares of a mixed run that belong to the embedded store, and to the simulation."""

@@ -249,8 +249,8 @@ SCENARIOS = {
     ),
     "streams-midnight": Scenario(
         ("duplicate", "kill worker", "reset offsets"),
-        seconds=75.0,
-        every=3.0,
+        seconds=95.0,
+        every=4.0,
         rate=60.0,
         stream="redis",
         midnight=18.0,
