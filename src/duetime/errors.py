@@ -40,6 +40,10 @@
 The message says what is wrong, `field` names the invalid part of the input, and `remedy` says what to do.
 """
 
+from collections.abc import Iterable
+
+_LONGEST_VALUE = 60
+
 
 class DuetimeError(Exception):
     """The base class of every error that duetime raises on purpose."""
@@ -58,6 +62,14 @@ class DuetimeError(Exception):
 
 class InvalidInput(DuetimeError):
     """The caller's input is invalid; nothing was changed."""
+
+
+def not_a_choice(value: object, choices: Iterable[object], field: str | None = None) -> InvalidInput:
+    """The error for a value outside a closed list. All interfaces use it, so all of them name the valid values."""
+    given = repr(value)
+    shown = given if len(given) <= _LONGEST_VALUE else f"{given[: _LONGEST_VALUE - 1]}…"
+    valid = ", ".join(sorted(map(str, choices)))
+    return InvalidInput(f"{shown} is not a valid value", field=field, remedy=f"one of {valid}")
 
 
 class SettingsError(InvalidInput):

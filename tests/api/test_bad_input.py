@@ -76,7 +76,7 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a negative delay": ({"run_in": -5}, "run_in", "duration"),
     "an endless delay": ({"run_in": 1e300}, "run_in", "duration"),
     "a bad cron line": ({"cron": "61 * * * *"}, "cron", "out of range"),
-    "an unknown priority": ({"priority": "URGENT"}, "priority", "Invalid enum value"),
+    "an unknown priority": ({"priority": "URGENT"}, "priority", "'URGENT' is not a valid value"),
     "a negative timeout": ({"timeout": -1}, "timeout", "duration"),
     "a policy without a rhythm": ({"overlap": "skip"}, "overlap", "requires `cron`, `rrule` or `every`"),
     "too many retries": ({"retries": 1001}, "retries", "<= 1000"),

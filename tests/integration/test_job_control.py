@@ -76,7 +76,7 @@ async def test_pause_resume_trigger_and_backfill() -> None:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ({"misfire": "never"}, "misfire: 'never' is not a misfire policy"),
+        ({"misfire": "never"}, "misfire: 'never' is not a valid value"),
         ({"misfire": duetime.Misfire("all", most=0)}, "misfire.most"),
         ({"misfire": duetime.Misfire("all", age=math.inf)}, "misfire: after and age must be finite seconds"),
         ({"misfire": duetime.Misfire("skip", after=math.inf)}, "misfire: after and age must be finite seconds"),
@@ -84,7 +84,7 @@ async def test_pause_resume_trigger_and_backfill() -> None:
         ({"misfire": duetime.Misfire("all", age=10**400)}, "misfire: after and age must be finite seconds"),
         ({"misfire": duetime.Misfire("all", age=True)}, "misfire: after and age must be finite seconds"),
         ({"misfire": duetime.Misfire("all", age="1h")}, "misfire: after and age must be finite seconds"),  # type: ignore[arg-type]
-        ({"overlap": "maybe"}, "overlap: 'maybe' is not an overlap policy"),
+        ({"overlap": "maybe"}, "overlap: 'maybe' is not a valid value"),
         ({"jitter": "2d"}, "jitter: 2d is out of range"),
         ({"jitter": "soon"}, "jitter:"),
         ({"max_runs": 0}, "max_runs: 0 is out of range"),

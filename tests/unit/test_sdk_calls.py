@@ -202,7 +202,10 @@ def test_an_order_carries_all_options_as_they_were_given(send: Any) -> None:
         ),
         (lambda send: send.options(cron="* * * * *"), "cron: `cron` is not an option here (it goes with `schedule`)"),
         (lambda send: send.options(run_inn="10m"), "run_inn: is not an option (one of queue, priority, "),
-        (lambda send: send.options(priority="URGENT"), "priority: 'URGENT' is not a priority (HIGH, MEDIUM or LOW)"),
+        (
+            lambda send: send.options(priority="URGENT"),
+            "priority: 'URGENT' is not a valid value (one of HIGH, LOW, MEDIUM)",
+        ),
         (lambda send: send.app.submit(send), "args: the arguments do not match send"),
         (lambda send: send.app.submit(send, to=1), "to: `to` is a parameter of send, not an option"),
         (lambda send: send.app.submit(send.bind("a"), {"to": "b"}), "args: a call already has its arguments"),

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from duetime.api.problems import INVALID_INPUT, INVALID_JSON, TOO_LARGE, Problem
-from duetime.api.type_lookup import allowed_values, with_integers
+from duetime.codec.type_lookup import allowed_values, choice_error, with_integers
 from duetime.text.suggestions import search_budget
 
 T = TypeVar("T")
@@ -45,6 +45,7 @@ _REST_OF_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _AT_ONCE = 1024 * 1024
 """Bytes that are parsed in one step while other threads wait for the GIL."""
 _LONGEST_MESSAGE = 1000
+_LONGEST_REMEDY = 400
 _WINDOW = 4096
 """Characters. Most jobs of a batch are shorter."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -324,9 +325,13 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
         kind, relation, bound = length.groups()
         reason, which = ("is too short", "more") if relation == ">=" else ("is too long", "fewer")
         remedy = f"{int(bound):,} or {which} {_COUNTED[kind]}"
+    elif (choice := choice_error(reason, to, place)) is not None:
+        reason, remedy = choice.message, choice.remedy
     elif values := allowed_values(to, place):
-        remedy = f"one of {', '.join(values)}"[:400]
-    return Problem(INVALID_INPUT, reason.replace("`", "'"), field=_joined(field, place)[:200] or None, remedy=remedy)
+        remedy = f"one of {', '.join(sorted(values))}"
+    where = _joined(field, place)[:200] or None
+    told = None if remedy is None else remedy[:_LONGEST_REMEDY]
+    return Problem(INVALID_INPUT, reason.replace("`", "'"), field=where, remedy=told)
 
 
 def _meant(name: str, to: Any) -> str | None:
@@ -336,7 +341,7 @@ def _meant(name: str, to: Any) -> str | None:
     close = search_budget.search(_nearest, name[:_LONGEST_NAME], known)
     if close is not None:
         return f"did you mean {close}?"
-    return f"known fields: {', '.join(known)}"[:400] if known else None
+    return f"known fields: {', '.join(known)}" if known else None
 
 
 @lru_cache(maxsize=1024)

@@ -36,7 +36,7 @@ def list_jobs(
     )
     command.table(
         limited(found, limit),
-        "job_id task status=status.value next_run schedule name",
+        "job_id task status next_run schedule name",
         schedule=lambda job: job.schedule.sentence if job.recurring else "once",
     )
     if not command.json:

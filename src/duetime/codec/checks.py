@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import inspect
 
 from duetime.codec.conversions import is_model
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, not_a_choice
 from duetime.model import json
 
 Check = Callable[[Any], None]
@@ -72,8 +72,8 @@ class CheckBuilder:
                 return _check_float
             case inspect.DateType():
                 return _check_date
-            case inspect.LiteralType():
-                return _check_literal
+            case inspect.LiteralType(values=values):
+                return _literal(values)
             case inspect.CustomType(cls=kind) if kind is object:
                 return _check_json
             case inspect.CustomType(cls=kind):
@@ -192,9 +192,13 @@ def _check_date(value: Any) -> None:
         raise Misfit(f"expected date, got {_shown(value)}")
 
 
-def _check_literal(value: Any) -> None:
-    if type(value) not in _LITERALS:
-        raise Misfit(f"{_shown(value)} is none of the literals")
+def _literal(values: Sequence[Any]) -> Check:
+    def check(value: Any) -> None:
+        if type(value) not in _LITERALS or value not in values:
+            error = not_a_choice(value, values)
+            raise Misfit(error.message, remedy=error.remedy)
+
+    return check
 
 
 def _exact(kind: type) -> Check:

@@ -1,9 +1,10 @@
 """Why JSON does not fit a type: msgspec's message, taken apart."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.codec.conversions import Refused
+from duetime.codec.type_lookup import choice_error
 from duetime.errors import InvalidInput, PayloadMismatch
 
 _WHERE = re.compile(r" - at (?:`key` in )?`\$(?P<path>[^`]*)`$")
@@ -16,13 +17,14 @@ class Problem(NamedTuple):
     message: str
     found: str | None = None
     expected: str | None = None
+    remedy: str | None = None
 
     def as_input(self) -> InvalidInput:
-        return InvalidInput(self.message, field=self.path)
+        return InvalidInput(self.message, field=self.path, remedy=self.remedy)
 
     def as_mismatch(self, task: str) -> PayloadMismatch:
         return PayloadMismatch(
-            f"does not fit {task}: {self.message}",
+            f"does not fit {task}: {self.message}{f' ({self.remedy})' if self.remedy else ''}",
             task=task,
             path=self.path,
             found=self.found,
@@ -30,8 +32,8 @@ class Problem(NamedTuple):
         )
 
 
-def problem_of(error: Exception, root: str) -> Problem:
-    """The problem that decoding found, with its path from `root`."""
+def problem_of(error: Exception, root: str, kind: Any) -> Problem:
+    """The problem that decoding into a type found, with its path from `root`."""
     text = str(error) or type(error).__name__
     path = root
     if (where := _WHERE.search(text)) is not None:
@@ -46,4 +48,6 @@ def problem_of(error: Exception, root: str) -> Problem:
         if field["how"].startswith("missing"):
             return Problem(path, "is required", "nothing", "a value")
         return Problem(path, "is not known here", "a value", "nothing")
+    if (choice := choice_error(text, kind, path.removeprefix(root))) is not None:
+        return Problem(path, choice.message, remedy=choice.remedy)
     return Problem(path, text.replace("`", ""))

@@ -60,8 +60,8 @@ class ArgumentCheck:
     """Checks arguments against one schema. Compiled once, in a few milliseconds at most."""
 
     def __init__(self, schema: bytes) -> None:
-        kind = _Types(msgspec.json.decode(schema)).root()
-        self._decoder = None if kind is Any else msgspec.json.Decoder(kind)
+        self._kind = _Types(msgspec.json.decode(schema)).root()
+        self._decoder = None if self._kind is Any else msgspec.json.Decoder(self._kind)
 
     def check(self, args: bytes) -> None:
         """Raises `InvalidInput` that names the path."""
@@ -69,7 +69,7 @@ class ArgumentCheck:
             try:
                 self._decoder.decode(args)
             except Exception as error:
-                raise problem_of(error, "args").as_input() from None
+                raise problem_of(error, "args", self._kind).as_input() from None
 
 
 class _Types:

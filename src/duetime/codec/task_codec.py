@@ -69,7 +69,7 @@ class ArgumentCodec:
             try:
                 decoded = self._decoder.decode(body)
             except Exception as error:
-                raise problem_of(error, "args").as_input() from None
+                raise problem_of(error, "args", self._struct).as_input() from None
             for name in self._models:
                 _check_survived(args.get(name), getattr(decoded, name), f"args.{name}")
         return body
@@ -83,7 +83,7 @@ class ArgumentCodec:
         return {name: getattr(decoded, name) for name in json.decode(body)}
 
     def mismatch(self, error: Exception) -> PayloadMismatch:
-        return problem_of(error, "args").as_mismatch(self.task)
+        return problem_of(error, "args", self._struct).as_mismatch(self.task)
 
     def caller(
         self, function: Callable[..., Any], context_name: str | None
@@ -130,7 +130,7 @@ class ResultCodec(Generic[R_co]):
             try:
                 decoded = self._decoder.decode(body)
             except Exception as error:
-                raise problem_of(error, "result").as_input() from None
+                raise problem_of(error, "result", self._kind).as_input() from None
             if self._models:
                 _check_survived(value, decoded, "result")
         return body
@@ -140,7 +140,7 @@ class ResultCodec(Generic[R_co]):
         try:
             return self._decoder.decode(b"null" if body is None else body)
         except Exception as error:
-            raise problem_of(error, "result").as_mismatch(self.task) from None
+            raise problem_of(error, "result", self._kind).as_mismatch(self.task) from None
 
     def schema(self) -> dict[str, Any]:
         return json_schema(self._kind)

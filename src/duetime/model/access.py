@@ -5,13 +5,15 @@ may do, so that every entry point (API, dashboard) decides alike.
 """
 
 from datetime import datetime
-from enum import Enum, IntEnum, auto
+from enum import Enum, auto
 from uuid import UUID
 
 import msgspec
 
+from duetime.model.stored_enum import StoredEnum
 
-class Role(IntEnum):
+
+class Role(StoredEnum):
     """The numbers are stored: never reuse one."""
 
     ROOT = 0

@@ -1,7 +1,6 @@
 """Attempts: a run given to a worker, the worker's report about it, and what history keeps."""
 
 from datetime import datetime, timedelta
-from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +13,10 @@ from duetime.model.lane import Tier
 from duetime.model.microseconds import moment
 from duetime.model.retry import Verdict
 from duetime.model.run import RunState
+from duetime.model.stored_enum import StoredEnum
 
 
-class AttemptState(IntEnum):
+class AttemptState(StoredEnum):
     """How an attempt ended. The numbers are stored: never reuse one."""
 
     SUCCEEDED = 1

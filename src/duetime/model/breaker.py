@@ -11,7 +11,6 @@ probes, and an even flow while it recovers, so that the waiting runs do not all 
 """
 
 from datetime import datetime, timedelta
-from enum import IntEnum
 from math import ceil
 from random import Random
 
@@ -19,6 +18,7 @@ import msgspec
 
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.limits import Rate
+from duetime.model.stored_enum import StoredEnum
 
 WINDOW = timedelta(seconds=30)
 PROBES = 3
@@ -37,7 +37,7 @@ fetched a little late, and that delay is not made up."""
 _LEAST_FLOW = 4
 
 
-class BreakerState(IntEnum):
+class BreakerState(StoredEnum):
     """The numbers are stored: never reuse one."""
 
     CLOSED = 0

@@ -11,7 +11,7 @@ same however many siblings it has.
 `otherwise` is to cancel it at once, or to run it anyway when all its parents have ended.
 """
 
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,16 +19,17 @@ import msgspec
 
 from duetime.model import json
 from duetime.model.run import RunState
+from duetime.model.stored_enum import StoredEnum
 
 
-class Need(IntEnum):
+class Need(StoredEnum):
     """How many parents must have ended as required. The numbers are stored: never reuse one."""
 
     ALL = 0
     ANY = 1
 
 
-class Wanted(IntEnum):
+class Wanted(StoredEnum):
     """How a parent must have ended. The numbers are stored: never reuse one."""
 
     SUCCESS = 0
@@ -46,7 +47,7 @@ class Wanted(IntEnum):
                 return state.is_end
 
 
-class Otherwise(IntEnum):
+class Otherwise(StoredEnum):
     """What happens to a job whose condition can no longer be met. The numbers are stored: never reuse one."""
 
     CANCEL = 0

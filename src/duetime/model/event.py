@@ -1,14 +1,15 @@
 """Events: what changed, for watchers. One event covers a batch of one tenant's jobs or runs."""
 
 from datetime import datetime
-from enum import IntEnum
 from typing import NewType
 from uuid import UUID
 
 import msgspec
 
+from duetime.model.stored_enum import StoredEnum
 
-class EventKind(IntEnum):
+
+class EventKind(StoredEnum):
     """What happened. The numbers are stored: never reuse one. 4 to 7 are the end states of runs."""
 
     SUBMITTED = 1

@@ -1,14 +1,14 @@
 """Why an attempt did not succeed: a closed list, so that metrics and policies can name every member."""
 
-from enum import IntEnum
-
 import msgspec
+
+from duetime.model.stored_enum import StoredEnum
 
 ERROR_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
 
 
-class FailureClass(IntEnum):
+class FailureClass(StoredEnum):
     """The class of a failure. The numbers are stored: never reuse one."""
 
     ERROR = 1

@@ -7,7 +7,7 @@ failed.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from uuid import UUID
 
 import msgspec
@@ -41,7 +41,7 @@ class NewGraph(msgspec.Struct, frozen=True):
     fingerprint: bytes = b""
 
 
-class GraphStatus(Enum):
+class GraphStatus(StrEnum):
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"

@@ -1,7 +1,6 @@
 """A job: a task, its arguments, a schedule and policies."""
 
 from datetime import datetime
-from enum import IntEnum
 from functools import lru_cache
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -14,6 +13,7 @@ from duetime.model.lane import LaneKey, Tier
 from duetime.model.policy import Misfire, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Once, Schedule
+from duetime.model.stored_enum import StoredEnum
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TENANT = 1
@@ -24,7 +24,7 @@ INTERNAL_TENANT = 0
 Via = Literal["store", "stream"]
 
 
-class JobState(IntEnum):
+class JobState(StoredEnum):
     """The state of a job. The numbers are stored: never reuse one."""
 
     ACTIVE = 0

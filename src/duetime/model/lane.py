@@ -6,11 +6,12 @@ own, so that a run that kills its workers can be tried without taking others alo
 """
 
 from datetime import datetime, timedelta
-from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+
+from duetime.model.stored_enum import StoredEnum
 
 LANES_PER_TENANT = 10_000
 """The default for how many lanes a tenant may use within a day."""
@@ -20,7 +21,7 @@ LANES_AT_ONCE = 500
 """How many lanes are put to sleep in one step."""
 
 
-class Tier(IntEnum):
+class Tier(StoredEnum):
     """Priority. The numbers are stored and sort as they are claimed."""
 
     HIGH = 0
@@ -36,7 +37,7 @@ def tier_of(number: int) -> Tier:
     return Tier(number) if number in _TIERS else Tier.LOW
 
 
-class Trial(IntEnum):
+class Trial(StoredEnum):
     """How far a run is trusted."""
 
     NONE = 0

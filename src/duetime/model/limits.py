@@ -11,7 +11,6 @@ or the rate was raised, the next claim that reads the queue reschedules it.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from duetime.errors import InvalidInput
 from duetime.model.failure import bounded
 from duetime.model.job import Options
 from duetime.model.name import check_key
+from duetime.model.stored_enum import StoredEnum
 
 MOST = 1_000_000
 """The maximum value of a limit."""
@@ -31,7 +31,7 @@ _LATER = 1.02
 """Deferred runs start slightly later than the rate allows, since its windows are counted in steps of a hundredth."""
 
 
-class LimitKind(IntEnum):
+class LimitKind(StoredEnum):
     """What a limit applies to. The numbers are stored: never reuse one."""
 
     TENANT = 1

@@ -6,7 +6,7 @@ says that there are more: a list reads a bounded number of rows per page, whatev
 """
 
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 MOST_ON_A_PAGE = 1000
 
 
-class JobStatus(Enum):
+class JobStatus(StrEnum):
     """The displayed status: for a one-off the state of its run (PENDING before it has one), for a recurring job its
     own."""
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from duetime.duration import parse_duration
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, not_a_choice
 
 MisfireMode = Literal["skip", "latest", "all"]
 Overlap = Literal["allow", "skip", "queue", "replace"]
@@ -37,12 +37,12 @@ def make_misfire(value: object) -> Misfire:
     """A policy from its name, or as it is; refuses invalid ones."""
     if isinstance(value, str):
         if value not in _MODES:
-            raise InvalidInput(f"{value!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
+            raise not_a_choice(value, _MODES, "misfire")
         return Misfire(value)
     if not isinstance(value, Misfire):
         raise InvalidInput(f"must be text or a Misfire, not {type(value).__name__}", field="misfire")
     if value.mode not in _MODES:
-        raise InvalidInput(f"{value.mode!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
+        raise not_a_choice(value.mode, _MODES, "misfire.mode")
     if type(value.most) is not int or not 1 <= value.most <= MOST_CAUGHT_UP:
         raise InvalidInput("is out of range", field="misfire.most", remedy=f"1 to {MOST_CAUGHT_UP}")
     if not (is_amount(value.after) and is_amount(value.age) and value.age > 0):
@@ -59,7 +59,7 @@ def is_amount(value: Any) -> bool:
 
 def make_overlap(value: object) -> Overlap:
     if value not in OVERLAPS:
-        raise InvalidInput(f"{value!r} is not an overlap policy", field="overlap", remedy=", ".join(OVERLAPS))
+        raise not_a_choice(value, OVERLAPS, "overlap")
     return value
 
 

@@ -11,10 +11,12 @@ A waiting run has no worker; a running one has exactly one, and a fence that no 
 run is derived from its row, so that claiming and releasing rewrite no indexed column.
 """
 
-from enum import Enum, IntEnum, auto
+from enum import Enum, auto
+
+from duetime.model.stored_enum import StoredEnum
 
 
-class RunState(IntEnum):
+class RunState(StoredEnum):
     """The state of a run. The numbers are stored: never reuse one."""
 
     PENDING = 0
@@ -31,7 +33,7 @@ class RunState(IntEnum):
         return self >= RunState.SUCCEEDED
 
 
-class WaitsFor(IntEnum):
+class WaitsFor(StoredEnum):
     """What a run without a lane waits for. The numbers are stored: never reuse one."""
 
     NOTHING = 0

@@ -1,17 +1,17 @@
 """A tenant: the owner of jobs, keys and limits; the isolation boundary. A queue: a named set of runs inside it."""
 
 from datetime import datetime
-from enum import IntEnum
 
 import msgspec
 
 from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits
+from duetime.model.stored_enum import StoredEnum
 
 DEFAULT_TIER = "standard"
 DEFAULT_WEIGHT = 100
 
 
-class TenantState(IntEnum):
+class TenantState(StoredEnum):
     """The numbers are stored: never reuse one."""
 
     ACTIVE = 0

@@ -1,12 +1,12 @@
 """Reads what a job waits for (`depends_on`) and what it runs after (`after`)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 import msgspec
 
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, not_a_choice
 from duetime.model.dependency import DependsOn, Need, Otherwise, Rule, Wanted
 from duetime.model.schedule import After, make_after
 from duetime.spec.bodies import AfterBody, DependsOnBody
@@ -55,12 +55,9 @@ def read_needs(given: object) -> tuple[Sequence[JobLike], Rule]:
 
 
 def make_rule(need: object, on: object, otherwise: object) -> Rule:
-    if need not in ("all", "any"):
-        raise InvalidInput(f"{need!r} is not a number of parents", field="depends_on.need", remedy="all or any")
-    if on not in ("success", "finished"):
-        raise InvalidInput(f"{on!r} is not an end of a parent", field="depends_on.on", remedy="success or finished")
-    if otherwise not in ("cancel", "run"):
-        raise InvalidInput(f"{otherwise!r} is not an alternative", field="depends_on.otherwise", remedy="cancel or run")
+    for name, value, choices in (("need", need, NeedName), ("on", on, OnName), ("otherwise", otherwise, OtherwiseName)):
+        if value not in get_args(choices):
+            raise not_a_choice(value, get_args(choices), f"depends_on.{name}")
     return Rule(Need[str(need).upper()], Wanted[str(on).upper()], Otherwise[str(otherwise).upper()])
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from duetime import ids
 from duetime.duration import parse_duration
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, not_a_choice
 from duetime.model.dependency import DependsOn
 from duetime.model.lane import Tier
 from duetime.model.limits import parse_rate
@@ -98,15 +98,13 @@ def read_rate(value: object, field: str) -> str:
 
 def read_tier(value: object, field: str) -> Tier:
     if not isinstance(value, str) or value not in Tier.__members__:
-        raise InvalidInput(f"{value!r} is not a priority", field=field, remedy="HIGH, MEDIUM or LOW")
+        raise not_a_choice(value, Tier.__members__, field)
     return Tier[value]
 
 
 def read_at_most_once(value: object, field: str) -> bool:
-    if value not in ("at_least_once", "at_most_once"):
-        raise InvalidInput(
-            f"{value!r} is not a delivery guarantee", field=field, remedy="at_least_once or at_most_once"
-        )
+    if value not in (choices := ("at_least_once", "at_most_once")):
+        raise not_a_choice(value, choices, field)
     return value == "at_most_once"
 
 

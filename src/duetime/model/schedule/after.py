@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from duetime.errors import InvalidInput
+from duetime.errors import not_a_choice
 from duetime.ids import parse, show
 from duetime.model.schedule.recurrence import Recurrence
 
@@ -41,7 +41,7 @@ class After(Recurrence, frozen=True, tag="after", omit_defaults=True):
 
 def make_after(job: UUID, on: str) -> After:
     if on not in ONS:
-        raise InvalidInput(f"{on!r} is not an end of a run", field="after.on", remedy="success, failure or any")
+        raise not_a_choice(on, ONS, "after.on")
     return After(job=job, on=on)
 
 

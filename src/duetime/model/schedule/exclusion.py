@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, not_a_choice
 from duetime.model.name import check_name
 from duetime.model.schedule.cron_field import WEEKDAYS
 
@@ -63,7 +63,7 @@ def make_exclusion(
     if not listed and not days and not names:
         raise InvalidInput("contains no day", field="exclude", remedy="set dates, weekdays or calendars, or omit it")
     if instead not in get_args(Instead):
-        raise InvalidInput(f"{str(instead)[:20]!r} is not known", field="exclude.instead", remedy="skip or next_day")
+        raise not_a_choice(instead, get_args(Instead), "exclude.instead")
     return Exclusion(listed, tuple(sorted(days, key=WEEKDAY_NAMES.index)), instead, tuple(names))
 
 

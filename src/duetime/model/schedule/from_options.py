@@ -1,9 +1,9 @@
 """From a caller's options to a schedule; errors name the invalid option."""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, not_a_choice
 from duetime.model.schedule.cron import Cron, make_cron, on_both_days
 from duetime.model.schedule.cron_hash import is_hashed
 from duetime.model.schedule.dialect import read_cron
@@ -85,8 +85,8 @@ def needs_now(*, run_in: Length | None = None, when: str | None = None, tz: str 
 
 def match_days(schedule: Schedule, match: object) -> Schedule:
     """A cron line whose day of month and day of week must both match, or either of them, which is the default."""
-    if match not in ("either", "both"):
-        raise InvalidInput(f"{str(match)[:20]!r} is not known", field="day_match", remedy="either or both")
+    if match not in get_args(DayMatch):
+        raise not_a_choice(match, get_args(DayMatch), "day_match")
     if not isinstance(schedule, Cron) or (schedule.said is not None and not is_hashed(schedule.line)):
         raise InvalidInput("requires a cron line", field="day_match", remedy="omit it")
     return schedule if match == "either" else make_cron(on_both_days(schedule.line), schedule.zone)

@@ -1,5 +1,5 @@
-"""Lookups in the types of requests: the allowed values of a field, and integers that are written as 1.0, which JSON
-Schema counts among the integers.
+"""Lookups in types: the allowed values of a field, and integers that are written as 1.0, which JSON Schema counts among
+the integers.
 
 They run only after a value was refused.
 """
@@ -11,6 +11,9 @@ from typing import Any
 
 from msgspec import inspect
 
+from duetime.errors import InvalidInput, not_a_choice
+
+_CHOICE = re.compile(r"Invalid (?:enum )?value (?:'(?P<text>.*)'|(?P<number>-?[0-9]+))", re.DOTALL)
 _PART = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 _MOST_VALUES = 2_000
 """How many values are visited: each takes microseconds on the event loop."""
@@ -34,6 +37,15 @@ def allowed_values(to: Any, place: str) -> tuple[str, ...]:
         elif isinstance(each, inspect.EnumType):
             found += [str(member.value) for member in each.cls]
     return tuple(found)
+
+
+def choice_error(reason: str, to: Any, place: str) -> InvalidInput | None:
+    """The error for a value that msgspec refuses because it is in no closed list of the field."""
+    found = _CHOICE.fullmatch(reason)
+    values = allowed_values(to, place) if found is not None else ()
+    if found is None or not values:
+        return None
+    return not_a_choice(found["text"] if found["number"] is None else int(found["number"]), values)
 
 
 def with_integers(value: Any, to: Any) -> Any:
@@ -60,7 +72,7 @@ def _plain(kind: inspect.Type) -> Iterator[inspect.Type]:
 def _inside(kind: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
     """The type of a field of this kind, or (None) of its items."""
     match kind:
-        case inspect.StructType():
+        case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType() | inspect.NamedTupleType():
             for field in kind.fields:
                 if field.encode_name == name:
                     yield from _plain(field.type)
@@ -68,6 +80,9 @@ def _inside(kind: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
             yield from _plain(kind.value_type)
         case inspect.CollectionType() if name is None:
             yield from _plain(kind.item_type)
+        case inspect.TupleType() if name is None:
+            for item in kind.item_types:
+                yield from _plain(item)
 
 
 class _Integers:
