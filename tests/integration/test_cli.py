@@ -12,7 +12,7 @@ from duetime import __version__
 from tests.support.command import Command, only_line, run
 from tests.support.working import ENCRYPTION
 
-COMMANDS = ["up", "server", "worker", "migrate", "check"]
+COMMANDS = ["up", "server", "worker", "migrate", "doctor"]
 HELLO = "examples.hello:app"
 NOBODY = "postgresql://nobody@127.0.0.1:1/nothing"
 
@@ -64,7 +64,7 @@ def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
     assert line.endswith("app: shop cannot be imported: ModuleNotFoundError: No module named 'shop_that_is_not_there'")
     assert len(frames) == 3, "nothing of typer and importlib"
     (tmp_path / "shop.py").write_text("import duetime\n\napp = = duetime.App()\n")
-    code, failed = run(tmp_path, "check", "shop:app", "--json")
+    code, failed = run(tmp_path, "doctor", "shop:app", "--json")
     assert (code, "app = = duetime.App()" in failed.stderr) == (2, True)
     assert failed.lines[0]["message"].startswith("shop cannot be imported: SyntaxError: invalid syntax")
     (tmp_path / "stock.py").write_text(
@@ -79,21 +79,23 @@ def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_setting_is_refused(tmp_path: Path) -> None:
-    code, failed = run(tmp_path, "check", environ={"DUETIME_DATABSE_URL": NOBODY})
+    code, failed = run(tmp_path, "doctor", environ={"DUETIME_DATABSE_URL": NOBODY})
     assert code == 2
     assert "the variable DUETIME_DATABSE_URL is not a setting (did you mean DUETIME_DATABASE_URL?)" in only_line(failed)
-    code, failed = run(tmp_path, "check", "--json", environ={"DUETIME_LEASE": "soon"})
+    code, failed = run(tmp_path, "doctor", "--json", environ={"DUETIME_LEASE": "soon"})
     assert (code, failed.lines[0]["error"], failed.lines[0]["field"]) == (2, "SettingsError", "lease")
     (tmp_path / "duetime.toml").write_text("slts = 7\n")
     code, failed = run(tmp_path, "up")
     assert (code, "did you mean slots?" in only_line(failed)) == (2, True)
 
 
-@pytest.mark.parametrize("arguments", [("migrate",), ("check",)])
-def test_a_database_that_cannot_be_reached(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    code, failed = run(tmp_path, *arguments, environ={"DUETIME_DATABASE_URL": NOBODY})
-    assert code == 3
-    assert "the database 127.0.0.1:1/nothing cannot be used now" in only_line(failed)
+def test_a_database_that_cannot_be_reached(tmp_path: Path) -> None:
+    environ = {"DUETIME_DATABASE_URL": NOBODY}
+    code, failed = run(tmp_path, "migrate", environ=environ)
+    assert (code, "the database 127.0.0.1:1/nothing cannot be used now" in only_line(failed)) == (3, True)
+    code, found = run(tmp_path, "doctor", environ=environ)
+    assert (code, found.stderr) == (3, "")
+    assert found.stdout.startswith("✗ database     the database 127.0.0.1:1/nothing cannot be used now")
 
 
 @pytest.mark.parametrize("arguments", [("up",), ("server",), ("worker", HELLO)])
@@ -124,7 +126,7 @@ def test_a_worker_without_an_address_does_not_start_on_a_file_of_its_own(tmp_pat
 
 
 def test_an_error_for_scripts(tmp_path: Path) -> None:
-    code, failed = run(tmp_path, "check", "--json", "--database-url", NOBODY)
+    code, failed = run(tmp_path, "migrate", "--json", "--database-url", NOBODY)
     (error,) = failed.lines
     assert (code, error["error"], failed.stderr) == (3, "StoreUnavailable", "")
     assert error["message"].startswith("the database 127.0.0.1:1/nothing cannot be used now")
@@ -132,17 +134,23 @@ def test_an_error_for_scripts(tmp_path: Path) -> None:
 
 def test_a_password_is_not_shown(tmp_path: Path) -> None:
     secret = "postgresql://nobody:hunter2@127.0.0.1:1/nothing"
-    for arguments in (("check",), ("migrate", "--json")):
+    for arguments in (("doctor",), ("migrate", "--json")):
         _, failed = run(tmp_path, *arguments, "--database-url", secret)
         assert "hunter2" not in failed.stdout + failed.stderr
 
 
-@pytest.mark.parametrize("arguments", [("server",), ("worker", HELLO), ("check",)])
+@pytest.mark.parametrize("arguments", [("server",), ("worker", HELLO)])
 def test_a_database_without_a_schema(tmp_path: Path, database: str, arguments: tuple[str, ...]) -> None:
     environ = {"DUETIME_ENCRYPTION_KEYS": ENCRYPTION}
     code, failed = run(tmp_path, *arguments, "--database-url", database, environ=environ)
     assert code == 4
     assert "has no duetime schema (run: duetime migrate)" in only_line(failed)
+
+
+def test_doctor_finds_that_there_is_no_schema(tmp_path: Path, database: str) -> None:
+    code, found = run(tmp_path, "doctor", "--json", "--database-url", database)
+    last = found.lines[-1]
+    assert (code, last["check"], last["status"], last["remedy"]) == (4, "schema", "problem", "run: duetime migrate")
 
 
 def test_migrate_twice_and_two_at_once(tmp_path: Path, database: str) -> None:
@@ -156,13 +164,14 @@ def test_migrate_twice_and_two_at_once(tmp_path: Path, database: str) -> None:
     assert sorted(one.lines[0]["applied"] + two.lines[0]["applied"]) == list(range(1, version + 1))
     code, again = run(tmp_path, "migrate", environ=environ)
     assert (code, again.stdout) == (0, f"the schema is at version {version}\n")
-    code, checked = run(tmp_path, "check", environ=environ)
-    assert (code, checked.stderr) == (0, "")
-    for pair in (("database", "PostgreSQL"), ("schema version", str(version)), ("workers", "0")):
-        assert re.search(r"✓ {} +{}".format(*pair), checked.stdout)
+    code, checked = run(tmp_path, "doctor", environ=environ)
+    assert (code, checked.stderr, "✗ durability   fsync is off" in checked.stdout) == (1, "", True), checked
+    for line in (r"✓ database +PostgreSQL \d+", rf"✓ schema +version {version}\n", "! workers +0 alive"):
+        assert re.search(line, checked.stdout), checked.stdout
+    assert "→ start one: duetime worker MODULE:APP" in checked.stdout
 
 
-def test_check_shows_no_secret(tmp_path: Path) -> None:
+def test_doctor_shows_no_secret(tmp_path: Path) -> None:
     secrets = {
         "DUETIME_SMTP_URL": "smtps://me:hunter2@mail.example.com",
         "DUETIME_KEY": "hunter2",
@@ -170,24 +179,19 @@ def test_check_shows_no_secret(tmp_path: Path) -> None:
         "DUETIME_PUBLIC_URL": "https://me:hunter2@jobs.example.com",
     }
     for form in ((), ("--json",)):
-        code, shown = run(tmp_path, "check", "--settings", *form, environ=secrets)
+        code, shown = run(tmp_path, "doctor", "--settings", *form, environ=secrets)
         assert (code, "smtps://me:***@mail.example.com" in shown.stdout) == (0, True), shown
         assert "hunter2" not in str(shown) and secrets["DUETIME_ENCRYPTION_KEYS"][4:] not in str(shown)
 
 
-def test_check_shows_settings_and_tasks(tmp_path: Path) -> None:
-    code, shown = run(tmp_path, "check", HELLO, "--settings", "--data-dir", "[odd] folder")
+def test_doctor_shows_settings_and_tasks(tmp_path: Path) -> None:
+    code, shown = run(tmp_path, "doctor", HELLO, "--settings", "--data-dir", "[odd] folder")
     assert code == 0
     assert "examples.hello.flaky, examples.hello.greet" in shown.stdout
     assert "[odd] folder" in shown.stdout
-    assert "max_payload" in shown.stdout
-    code, shown = run(tmp_path, "check", HELLO, "--settings", "--json", environ={"DUETIME_SLOTS": "7"})
-    facts = shown.lines[0]
-    assert (code, facts["tasks"], facts["settings"]["slots"]) == (
-        0,
-        ["examples.hello.flaky", "examples.hello.greet"],
-        7,
-    )
+    assert "max payload" in shown.stdout
+    code, shown = run(tmp_path, "doctor", HELLO, "--settings", "--json", environ={"DUETIME_SLOTS": "7"})
+    assert (code, shown.lines[0]["check"], shown.lines[-1]["values"]["slots"]) == (0, "app", 7)
 
 
 def _files(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -198,43 +202,44 @@ def _files(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_check_changes_nothing(tmp_path: Path) -> None:
-    code, checked = run(tmp_path, "check", "--json")
-    assert (code, checked.lines[0]["schema_version"]) == (0, None)
-    assert "duetime up" in checked.lines[0]["note"]
+def findings(folder: Path) -> dict[str, dict[str, str]]:
+    code, checked = run(folder, "doctor", "--json")
+    assert code == 0, checked
+    return {line["check"]: line for line in checked.lines}
+
+
+def test_doctor_changes_nothing(tmp_path: Path) -> None:
+    found = findings(tmp_path)
+    assert found["schema"]["found"].startswith("none yet")
+    assert "duetime up" in found["database"]["remedy"] and found["disk"]["status"] == "ok"
     assert _files(tmp_path / "duetime-data") == {}, "no file is made by looking for it"
-    code, migrated = run(tmp_path, "migrate", "--json")
+    _, migrated = run(tmp_path, "migrate", "--json")
     before = _files(tmp_path / "duetime-data")
-    code, checked = run(tmp_path, "check", "--json")
-    facts = checked.lines[0]
-    assert (code, facts["schema_version"], facts["workers"]) == (0, migrated.lines[0]["version"], 0)
-    assert not {"note", "in_use_by_process"} & set(facts)
+    found = findings(tmp_path)
+    assert found["schema"]["found"] == f"version {migrated.lines[0]['version']}"
+    assert found["database"]["found"].endswith("no process uses it")
     assert _files(tmp_path / "duetime-data") == before
 
 
-def test_check_leaves_an_older_schema_as_it_is_and_refuses_a_newer_one(tmp_path: Path) -> None:
+def test_doctor_leaves_an_older_schema_as_it_is_and_refuses_a_newer_one(tmp_path: Path) -> None:
     _, migrated = run(tmp_path, "migrate", "--json")
     version = migrated.lines[0]["version"]
     with closing(sqlite3.connect(tmp_path / "duetime-data" / "duetime.db")) as file:
         file.execute(f"update schema_versions set version = {version - 1} where version = {version}")
         file.commit()
-        code, checked = run(tmp_path, "check", "--json")
-        assert (code, checked.lines[0]["schema_version"]) == (0, version - 1)
+        assert findings(tmp_path)["schema"]["found"] == f"version {version - 1}"
         assert file.execute("select max(version) from schema_versions").fetchone() == (version - 1,)
         file.execute("insert into schema_versions values (99, 99, 0)")
         file.commit()
-    code, failed = run(tmp_path, "check")
-    assert code == 4
-    assert "install a newer duetime" in only_line(failed)
+    code, failed = run(tmp_path, "doctor")
+    assert (code, "install a newer duetime" in failed.stdout) == (4, True)
 
 
-def test_check_says_when_the_file_cannot_be_used(tmp_path: Path) -> None:
+def test_doctor_says_when_the_file_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "duetime-data").mkdir()
     (tmp_path / "duetime-data" / "duetime.db").write_text("this is no database" * 100)
-    code, failed = run(tmp_path, "check")
-    assert code == 3
-    assert "is not a duetime database" in only_line(failed)
+    code, failed = run(tmp_path, "doctor")
+    assert (code, "is not a duetime database" in failed.stdout) == (3, True)
     (tmp_path / "file").write_text("")
-    code, failed = run(tmp_path, "check", "--data-dir", "file")
-    assert code == 3
-    assert "cannot be created" in only_line(failed)
+    code, failed = run(tmp_path, "doctor", "--data-dir", "file")
+    assert (code, "cannot be created" in failed.stdout) == (3, True)

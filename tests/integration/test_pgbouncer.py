@@ -16,6 +16,7 @@ from chaos.real.bouncer import Bouncer, program
 from duetime import App, RunState
 from duetime.engine.reaper import judge
 from duetime.errors import StoreRewound, StoreUnavailable
+from duetime.node.diagnosis import diagnose
 from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres.database import MARK, SQL
 from duetime.store.protocol.store import Hint
@@ -48,6 +49,17 @@ async def bouncing(server: Server, folder: Path, dsn: str, *, size: int = 3) -> 
         yield bouncer
     finally:
         bouncer.kill()
+
+
+@needs_pgbouncer
+async def test_doctor_finds_the_pooler(postgres: Server, migrated: str, folder: Path) -> None:
+    async with bouncing(postgres, folder, migrated) as bouncer:
+        settings = msgspec.structs.replace(quick_settings(bouncer.dsn), prepared_statements="off")
+        (pooler,) = [each async for each in diagnose(settings) if each.check == "pooler"]
+        assert (pooler.status, "in transaction mode" in pooler.found) == ("warning", True)
+        assert "direct_database_url" in str(pooler.remedy)
+        direct = msgspec.structs.replace(settings, direct_database_url=migrated)
+        assert [each.status async for each in diagnose(direct) if each.check == "pooler"] == ["ok"]
 
 
 @asynccontextmanager

@@ -71,9 +71,8 @@ def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
             assert f"belongs to process {up.pid} " in second.stderr
         code, second = run(tmp_path, "up", "--json")
         assert (code, second.lines[0]["error"]) == (5, "StoreLocked")
-        code, checked = run(tmp_path, "check", "--json")
-        assert (code, checked.lines[0]["in_use_by_process"]) == (0, str(up.pid))
-        assert checked.lines[0]["schema_version"] >= 1
+        code, checked = run(tmp_path, "doctor")
+        assert (code, f"; process {up.pid} uses it" in checked.stdout) == (0, True), checked
         assert up.stop() == 0
     with Command(tmp_path, "up") as up:
         up.until(lambda up: "duetime is up" in up.stdout)
@@ -101,7 +100,7 @@ def test_a_server_and_a_worker_on_postgres(tmp_path: Path, migrated: str) -> Non
             ended = "select count(*) from duetime.history where end_state = 4"
             worker.until(lambda _: database.execute(ended).fetchone()[0])
             # The server has one of its own, which makes the calls of targets.
-            assert run(tmp_path, "check", "--json", environ=environ)[1].lines[0]["workers"] == 2
+            assert "✓ workers      2 alive" in run(tmp_path, "doctor", environ=environ)[1].stdout
             assert worker.stop(signal.SIGTERM) == 0
             assert server.stop(signal.SIGTERM) == 0
             for table, rows in {"workers": 0, "claims": 0, "jobs": 1}.items():

@@ -13,7 +13,7 @@ from duetime.errors import InvalidInput
 @pytest.mark.parametrize("closed", ["stdin", "stderr"])
 def test_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
     monkeypatch.setattr(sys, closed, None)
-    assert ServerCommand(cast(Any, None), json=False).must_confirm(yes=False) is False
+    assert ServerCommand(cast(Any, None), "text").must_confirm(yes=False) is False
 
 
 def test_nothing_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from duetime.store.sqlite.dialect import translated
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
+    "server_facts": "a file has no server",
     "count_bytes": "part of `count_jobs` in SQLite",
     "lock_queue": "a file has one writer, so nothing can come between two statements",
     "lock_repeat": "SQLite has one writer",

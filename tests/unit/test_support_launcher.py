@@ -22,7 +22,7 @@ atexit.register(print, "ended")
 
 def started(folder: Path, then: str) -> tuple[int, Command]:
     (folder / "shop.py").write_text(APP.format(then=then))
-    return run(folder, "check", "shop:app", environ={"DUETIME_SLOTS": "3", "PYTHONUNBUFFERED": ""})
+    return run(folder, "doctor", "shop:app", environ={"DUETIME_SLOTS": "3", "PYTHONUNBUFFERED": ""})
 
 
 def test_it_has_its_own_arguments_folder_environment_session_and_end(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_it_has_its_own_arguments_folder_environment_session_and_end(tmp_path: P
     assert (code, shown.stdout) == (7, ""), "what was not flushed is lost"
     code, shown = started(tmp_path, "sys.exit(9)  # longer: bytecode is told apart by size and second")
     assert code == 9
-    assert shown.stdout.splitlines() == [f"['check', 'shop:app'] {tmp_path} 3 True shop", "ended"]
+    assert shown.stdout.splitlines() == [f"['doctor', 'shop:app'] {tmp_path} 3 True shop", "ended"]
     assert shown.stderr.startswith("told")
 
 
@@ -40,7 +40,7 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
         assert up.stop(signal.SIGKILL) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["up", "--help"], ["fly"], ["check", "no.such:app"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["up", "--help"], ["fly"], ["doctor", "no.such:app"]])
 def test_it_says_what_the_command_says(tmp_path: Path, arguments: list[str]) -> None:
     code, forked = run(tmp_path, *arguments)
     environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1", "DUETIME_PORT": "0"}

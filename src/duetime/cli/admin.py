@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
+from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.errors import InvalidInput
 
 tenants = group("Tenants: list, create, change. Needs a root key.")
@@ -39,13 +39,14 @@ Root = Annotated[bool, typer.Option("--root", help="A root key instead of a tena
 
 
 @tenants.command("list")
-@server_command
+@list_command
 def list_tenants(command: ServerCommand) -> None:
     """List the tenants."""
     command.table(
         command.client.tenants(),
         "tenant=name state tier weight stored_jobs=limits.stored_jobs running_runs=limits.running_runs"
         " submissions/s=limits.submissions_per_second fires/s=limits.fires_per_second",
+        "no tenants. Create one: duetime tenants create NAME",
     )
 
 
@@ -109,12 +110,13 @@ def change(
 
 
 @keys.command("list")
-@server_command
+@list_command
 def list_keys(command: ServerCommand, root: Root = False) -> None:
     """List the keys of the tenant. The text of a key is shown once, when it is created."""
     command.table(
         command.client.keys(root=root),
         "key_id name role key=hint queues networks last_used=last_used_at expires=expires_at revoked=revoked_at",
+        "no keys. Create one: duetime keys create ROLE NAME",
     )
 
 
@@ -168,7 +170,7 @@ def revoke(command: ServerCommand, key_id: KeyId, root: Root = False, yes: Yes =
     command.show(command.client.revoke_key(key_id, root=root))
 
 
-@server_command
+@list_command
 def audit(
     command: ServerCommand,
     all: Annotated[bool, typer.Option("--all", help="Show all tenants; requires a root key.")] = False,
@@ -178,6 +180,7 @@ def audit(
     command.table(
         limited(command.client.audit(all=all, page_size=min(limit, 200)), limit),
         "at who=actor did=action to=object detail key_id",
+        "nothing was changed yet",
     )
 
 

@@ -10,7 +10,7 @@ from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.output import err
 from duetime.cli.runs import show_runs
-from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
+from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.errors import DuetimeError
 
 archive = group("Archived history: days that were written to files.")
@@ -21,25 +21,25 @@ _POLL = 0.5
 
 
 @archive.command("list")
-@server_command
+@list_command
 def list_days(command: ServerCommand, limit: Limit = 50) -> None:
     """List the archived days of the tenant, newest first."""
     command.table(
         limited(command.client.archived_days(page_size=min(limit, 200)), limit),
         "day tenant rows bytes files expires",
-        rows=lambda each: f"{each.rows:,}",
-        bytes=lambda each: f"{each.bytes:,}",
+        "no archived days. duetime archive status says where the archive is, and which days wait",
     )
 
 
 @archive.command()
-@server_command
+@list_command
 def read(command: ServerCommand, day: Day, limit: Limit = 50) -> None:
     """List the runs that ended on an archived day, newest first, as the files have them.
 
     `duetime runs list` continues into the archive by itself, and `duetime runs show` finds archived runs.
     """
-    show_runs(command, limited(command.client.archived_runs(day, page_size=min(limit, 200)), limit))
+    found = limited(command.client.archived_runs(day, page_size=min(limit, 200)), limit)
+    show_runs(command, found, f"no archived runs on {day}. duetime archive list shows the archived days")
 
 
 @archive.command()

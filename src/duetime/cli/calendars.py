@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import ServerCommand, read_lines, server_command
+from duetime.cli.server_commands import ServerCommand, list_command, read_lines, server_command
 from duetime.errors import InvalidInput
 
 application = group("Calendars: days that jobs exclude, such as holidays.")
@@ -15,12 +15,13 @@ CalendarName = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @application.command("list")
-@server_command
+@list_command
 def list_calendars(command: ServerCommand) -> None:
     """List the calendars, with the number of jobs that exclude their days."""
     command.table(
         command.client.list_calendars().items,
         "calendar=name days first last jobs",
+        "no calendars. Create one: duetime calendars put NAME DATE…",
         days=lambda calendar: len(calendar.dates),
         first=lambda calendar: min(calendar.dates, default=None),
         last=lambda calendar: max(calendar.dates, default=None),

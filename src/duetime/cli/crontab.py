@@ -42,7 +42,7 @@ def import_crontab(
     """
     entries, left_out = read_crontab(read_lines(file), system=system)
     good, planned = _plan(command, entries, left_out, tz)
-    command.table(planned, "line when=sentence next_run command")
+    command.table(planned, "line when=sentence next_run command", "the file has no line to import")
     for each in sorted(left_out, key=lambda each: each.line):
         err.print(
             f"[yellow]line {each.line} is skipped[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True

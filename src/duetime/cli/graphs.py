@@ -10,7 +10,8 @@ from rich.markup import escape
 from duetime.cli.groups import group
 from duetime.cli.job_options import check_object
 from duetime.cli.jobs import Limit
-from duetime.cli.server_commands import ServerCommand, Yes, limited, read_lines, server_command
+from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, read_lines, server_command
+from duetime.cli.tables import seconds, state
 from duetime.errors import InvalidInput
 from duetime.wire.graphs import GraphView
 
@@ -20,12 +21,13 @@ GraphId = Annotated[str, typer.Argument(metavar="GRAPH", help="The graph's id: g
 
 
 @graphs.command("list")
-@server_command
+@list_command
 def list_graphs(command: ServerCommand, limit: Limit = 50) -> None:
     """List graphs, newest first."""
     command.table(
         limited(command.client.graphs(page_size=min(limit, 200)), limit),
         "graph_id name status nodes=size created=created_at ended=ended_at",
+        "no graphs. Submit one: duetime graphs submit FILE",
     )
 
 
@@ -76,12 +78,14 @@ def _show(command: ServerCommand, graph: GraphView) -> None:
     if command.json:
         command.show(graph)
         return
-    command.say(escape(f"{graph.graph_id}  {graph.name or ''}  {graph.status}"))
+    command.say(f"[bold]{escape(graph.graph_id)}[/]  {escape(graph.name or '')}  {state(graph.status)}")
     parents: dict[str, list[str]] = {}
     for edge in graph.edges:
         parents.setdefault(edge.child, []).append(edge.parent)
     command.table(
         graph.nodes,
-        "node=name task status seconds=duration after run_id",
+        "node=name task status took after run_id",
+        "the graph has no nodes",
+        took=lambda node: None if node.duration is None else seconds(node.duration),
         after=lambda node: parents.get(node.name, []),
     )

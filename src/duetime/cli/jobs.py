@@ -7,7 +7,7 @@ import typer
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
 from duetime.cli.options import IdempotencyKey
-from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
+from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 
 application = group("Inspect and control jobs.")
 
@@ -18,7 +18,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number
 
 
 @application.command("list")
-@server_command
+@list_command
 def list_jobs(
     command: ServerCommand,
     status: Annotated[str | None, typer.Option("--status", help="Such as PENDING, FAILED, ACTIVE.")] = None,
@@ -37,9 +37,10 @@ def list_jobs(
     command.table(
         limited(found, limit),
         "job_id task status next_run schedule name",
+        "no jobs match. Create one: duetime submit TASK, or duetime schedule TASK WHEN",
         schedule=lambda job: job.schedule.sentence if job.recurring else "once",
     )
-    if not command.json:
+    if command.form == "text":
         command.say_in_streams(command.client.list_jobs(queue=queue, page_size=1).in_streams)
 
 

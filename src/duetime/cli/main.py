@@ -12,8 +12,8 @@ from duetime.cli import (
     admin,
     archive,
     calendars,
-    check,
     crontab,
+    doctor,
     encryption,
     graphs,
     jobs,
@@ -27,6 +27,7 @@ from duetime.cli import (
     service,
     sessions,
     submit,
+    tail,
     worker,
 )
 from duetime.text.visible import visible_lines
@@ -45,7 +46,7 @@ application.command("server")(run.server)
 application.command("worker")(worker.worker)
 application.command("migrate")(migrate.migrate)
 application.command("root-key")(root_key.root_key)
-application.command("check")(check.check)
+application.command("doctor")(doctor.doctor)
 application.command("preview")(preview.preview)
 application.command("submit")(submit.submit)
 application.command("schedule")(submit.schedule)
@@ -61,7 +62,7 @@ application.add_typer(service.breakers, name="breakers")
 application.add_typer(notifications.subscriptions, name="subscriptions")
 application.add_typer(notifications.alerts, name="alerts")
 application.command("workers")(service.workers)
-application.command("tail")(service.tail)
+application.command("tail")(tail.tail)
 application.command("import-crontab")(crontab.import_crontab)
 application.add_typer(admin.tenants, name="tenants")
 application.add_typer(admin.keys, name="keys")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import ServerCommand, server_command
+from duetime.cli.server_commands import ServerCommand, list_command, server_command
 from duetime.errors import InvalidInput
 from duetime.wire.notifications import FigureName
 
@@ -17,12 +17,13 @@ Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Only this queu
 
 
 @subscriptions.command("list")
-@server_command
+@list_command
 def list_subscriptions(command: ServerCommand) -> None:
     """List the subscriptions."""
     command.table(
         command.client.list_subscriptions().items,
         "name to topics queues paused",
+        "no subscriptions. Create one: duetime subscriptions set NAME TOPIC… --webhook URL",
         to=lambda each: getattr(each.to, "url", None) or getattr(each.to, "address", ""),
         queues=lambda each: each.queues or "all",
     )
@@ -66,12 +67,13 @@ def delete_subscription(command: ServerCommand, name: Name) -> None:
 
 
 @alerts.command("list")
-@server_command
+@list_command
 def list_alerts(command: ServerCommand) -> None:
     """List the alert rules and their states."""
     command.table(
         command.client.list_alerts().items,
         "name figure queue threshold value state since=changed_at",
+        "no alert rules. Create one: duetime alerts set NAME FIGURE THRESHOLD",
         queue=lambda each: each.queue or "all",
         state=lambda each: "open" if each.open else "",
     )

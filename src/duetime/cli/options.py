@@ -31,6 +31,7 @@ TlsClientCa = Annotated[
 ServerCa = Annotated[Path | None, typer.Option("--server-ca", help="CAs (PEM) to verify the server with.")]
 ClientCert = Annotated[Path | None, typer.Option("--client-cert", help="The client certificate (PEM) to present.")]
 ClientKey = Annotated[Path | None, typer.Option("--client-key", help="The key of --client-cert (PEM).")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print the columns as CSV, with a header.")]
 IdempotencyKey = Annotated[
     str | None, typer.Option("--idempotency-key", help="A repeated request with the same key gets the first answer.")
 ]

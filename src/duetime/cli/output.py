@@ -65,9 +65,13 @@ def print_json(value: object) -> None:
     sys.stdout.flush()
 
 
+def code_of(error: type[DuetimeError]) -> int:
+    return next((code for kind, code in _CODES if issubclass(error, kind)), 1)
+
+
 def fail(error: DuetimeError, *, json: bool) -> NoReturn:
     """Print the error in one line, and exit with its code."""
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), 1)
+    code = code_of(type(error))
     if json:
         facts = {
             "error": type(error).__name__,

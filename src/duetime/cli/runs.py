@@ -6,11 +6,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from duetime.cli.follow import follow
 from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
-from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
+from duetime.cli.run_view import show_run
+from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError
 from duetime.wire.runs import LONGEST_DELAY
@@ -35,7 +37,7 @@ AT_ONCE = 1000
 
 
 @runs.command("list")
-@server_command
+@list_command
 def list_runs(
     command: ServerCommand,
     job: Job = None,
@@ -53,15 +55,16 @@ def list_runs(
         if job is None
         else command.client.runs_of_job(job, status=status, **bounds)
     )
-    show_runs(command, limited(found, limit))
-    if not command.json:
+    show_runs(command, limited(found, limit), "no runs match. duetime jobs lists the jobs, with their next runs")
+    if command.form == "text":
         command.say_in_streams(command.client.list_runs(queue=queue, page_size=1).in_streams)
 
 
-def show_runs(command: ServerCommand, found: Iterable[Any]) -> None:
+def show_runs(command: ServerCommand, found: Iterable[Any], empty: str) -> None:
     command.table(
         found,
         "run_id task status attempt due=due_at lag archived error",
+        empty,
         lag=lambda run: None if run.lag is None else f"{run.lag:.3f} s",
         archived=lambda run: "yes" if run.archived else None,
         error=lambda run: first_line(run.error),
@@ -70,9 +73,24 @@ def show_runs(command: ServerCommand, found: Iterable[Any]) -> None:
 
 @runs.command()
 @server_command
-def show(command: ServerCommand, run: RunId) -> None:
-    """Show a run with its attempts, logs and result."""
-    command.show(command.client.get_run(run))
+def show(
+    command: ServerCommand,
+    run: RunId,
+    following: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Print what happens until the run ends; exits with 1 on failure."),
+    ] = False,
+) -> None:
+    """Show a run: its attempts on a timeline, with their logs and errors, and its result."""
+    if following:
+        if follow(command, run).status != "SUCCEEDED":
+            raise typer.Exit(1)
+        return
+    found = command.client.get_run(run)
+    if command.json:
+        command.show(found)
+    else:
+        show_run(found)
 
 
 @runs.command()
@@ -90,7 +108,7 @@ def retry(command: ServerCommand, run: RunId, idempotency_key: IdempotencyKey = 
 
 
 @dead.command("list")
-@server_command
+@list_command
 def list_dead(
     command: ServerCommand,
     task: Task = None,
@@ -106,17 +124,19 @@ def list_dead(
     command.table(
         limited(found, limit),
         "run_id task died=died_at attempts=attempt fingerprint error",
+        "no dead letters match: nothing has used up its attempts",
         error=lambda letter: first_line(letter.error),
     )
 
 
 @dead.command("groups")
-@server_command
+@list_command
 def list_groups(command: ServerCommand, limit: Limit = 50) -> None:
     """Group dead letters by error, the largest groups first."""
     command.table(
         command.client.group_dead_letters(limit=min(limit, 200)).groups,
         "fingerprint count tasks first=first_died_at last=last_died_at error",
+        "no dead letters: nothing has used up its attempts",
         error=lambda group: first_line(group.error),
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import ServerCommand, server_command
+from duetime.cli.server_commands import ServerCommand, list_command, server_command
 
 application = group("Secrets that headers of targets reference.")
 
@@ -14,12 +14,13 @@ SecretName = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @application.command("list")
-@server_command
+@list_command
 def list_secrets(command: ServerCommand) -> None:
     """List the secrets, where they may be sent and which roles may use them. Their values are never shown."""
     command.table(
         command.client.list_secrets().items,
         "secret=name hosts roles changed=changed_at",
+        "no secrets. Create one: duetime secrets put NAME --host HOST",
         roles=lambda secret: secret.roles or ("all that submit",),
     )
 

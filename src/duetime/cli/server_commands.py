@@ -4,25 +4,23 @@ import functools
 import inspect
 import io
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from operator import attrgetter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from duetime.cli.app_loader import load_settings
 from duetime.cli.job_options import flags_of, read_flags
-from duetime.cli.options import DataDir, Json
-from duetime.cli.output import clear_errors, err, is_terminal, out, print_json, say
+from duetime.cli.options import Csv, DataDir, Json
+from duetime.cli.output import clear_errors, err, is_terminal, print_json, say
 from duetime.cli.settings_commands import CLIENT
+from duetime.cli.tables import Form, columns_of, print_fields, print_list, shown
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.derived import declarations
-from duetime.text.visible import visible, visible_json, visible_lines
+from duetime.text.visible import visible
 
 if TYPE_CHECKING:
     from duetime.client import Client
@@ -39,16 +37,17 @@ _ADDED: dict[str, tuple[Any, Any]] = {
     "json": (Json, False),
 }
 
-_WIDE = 1000
-_LONGEST = 60
-
 
 class ServerCommand:
     """A command's connection to the server: the client, and how to show its answers."""
 
-    def __init__(self, client: "Client", *, json: bool) -> None:
+    def __init__(self, client: "Client", form: Form) -> None:
         self.client = client
-        self.json = json
+        self.form = form
+
+    @property
+    def json(self) -> bool:
+        return self.form == "json"
 
     def say(self, text: str, **facts: Any) -> None:
         say(text, json=self.json, **facts)
@@ -65,12 +64,8 @@ class ServerCommand:
         """One object, field by field."""
         if self.json:
             print_json(value)
-            return
-        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        for name, field in msgspec.to_builtins(value, builtin_types=(datetime,)).items():
-            if field not in (None, "", [], (), {}):
-                table.add_row(f"[dim]{name.replace('_', ' ')}[/]", escape(shown(field)))
-        out.print(table)
+        else:
+            print_fields(value)
 
     def say_in_streams(self, found: Iterable["InStreamView"]) -> None:
         """What is in streams, and therefore in no list."""
@@ -79,36 +74,24 @@ class ServerCommand:
             told = f"in streams: {each.depth:,} of the queue {each.queue}, {each.priority}{oldest}"
             err.print(f"[dim]{escape(told)}[/]", soft_wrap=True)
 
-    def table(self, items: Iterable[Any], columns: str, **computed: Callable[[Any], object]) -> None:
-        """Many objects: a row each for people, an object per line for scripts.
+    def table(self, items: Iterable[Any], columns: str, empty: str, **computed: Callable[[Any], object]) -> None:
+        """Many objects: `cli/tables.py` says how. `empty` says what to do if there are none."""
+        print_list(items, columns_of(columns, computed), form=self.form, empty=empty)
 
-        `columns` are attributes, or `heading=attribute` where these differ, or names of `computed` values.
-        """
-        if self.json:
-            for item in items:
-                print_json(item)
-            return
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        values = []
-        for column in columns.split():
-            heading, _, attribute = column.partition("=")
-            table.add_column(heading.replace("_", " ").strip(), no_wrap=True)
-            values.append(computed.get(heading) or attrgetter(attribute or heading))
-        for item in items:
-            table.add_row(*(escape(_shortened(shown(value(item)))) for value in values))
-        if table.row_count:
-            # Keep the full width even on a narrow terminal: half an id or a folded time is useless.
-            out.width = max(out.width, _WIDE)
-            out.print(table)
-        else:
-            out.print("[dim]none[/]")
+
+def list_command(function: Callable[..., None]) -> Callable[..., None]:
+    """A server command that prints a list: it also has --csv."""
+    return _command(function, _ADDED | {"csv": (Csv, False)})
 
 
 def server_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function whose first parameter is the `Talk` into a command. It gets --url, --key, --tenant, --data-dir
-    and --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for each
-    option."""
+    """Turn a function whose first parameter is the `ServerCommand` into a command. It gets --url, --key, --tenant,
+    --data-dir and --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for
+    each option."""
+    return _command(function, _ADDED)
 
+
+def _command(function: Callable[..., None], more: dict[str, tuple[Any, Any]]) -> Callable[..., None]:
     signature = inspect.signature(function)
     own = dict(list(signature.parameters.items())[1:])
     flags: dict[str, inspect.Parameter] = {}
@@ -123,21 +106,24 @@ def server_command(function: Callable[..., None]) -> Callable[..., None]:
         from duetime.client.server_address import find_server
         from duetime.crypto.tls import ClientTls
 
-        added = {name: given.pop(name) for name in _ADDED}
-        tenant, json = added.pop("tenant"), added.pop("json")
+        added = {name: given.pop(name) for name in more}
+        tenant, json, csv = added.pop("tenant"), added.pop("json"), added.pop("csv", False)
         with clear_errors(json=json):
+            if json and csv:
+                raise InvalidInput("cannot be combined with --json", field="--csv")
+            form: Form = "json" if json else "csv" if csv else "text"
             settings = load_settings(None, **added)
             address, found = find_server(settings)
             try:
                 with Client(address, found, tenant=tenant, tls=ClientTls.of(settings)) as client:
                     options = read_flags({name: given.pop(flag.name) for name, flag in flags.items()})
-                    function(ServerCommand(client, json=json), *args, **given, **options)
+                    function(ServerCommand(client, form), *args, **given, **options)
             except TimeoutError as error:
                 raise DuetimeError(str(error)) from None
 
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in _ADDED.items()
+        for name, (kind, default) in more.items()
     ]
     both = [*own.values(), *flags.values()]
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in both]
@@ -154,27 +140,6 @@ def limited(items: Iterable[Any], limit: int) -> list[Any]:
         if len(found) >= limit:
             break
     return found
-
-
-def shown(value: object) -> str:
-    match value:
-        case None:
-            return ""
-        case datetime():
-            # With its offset: schedules in the same table have their own time zones.
-            return value.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:g}"
-        case str():
-            return value
-        case list() | tuple() if all(isinstance(each, str) for each in value):
-            return ", ".join(value)
-        case Sequence() | Mapping():
-            return visible_json(value)
-        case _:
-            return str(getattr(value, "value", value))
 
 
 def read_lines(file: Path) -> list[str]:
@@ -194,8 +159,3 @@ def _piped_in() -> bytes:
     if sys.stdin is None:
         raise InvalidInput("cannot be read: standard input is closed", field="-", remedy="pipe it in, or give a file")
     return sys.stdin.buffer.read()
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(visible_lines(text).split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -1,4 +1,4 @@
-"""`queues`, `breakers`, `workers` and `tail`: the current state of the service."""
+"""`queues`, `breakers` and `workers`: the current state of the service."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from duetime.cli.groups import group
 from duetime.cli.output import err
-from duetime.cli.server_commands import ServerCommand, server_command, shown
+from duetime.cli.server_commands import ServerCommand, list_command, server_command
 from duetime.wire.service import QueueView
 
 queues = group("Inspect, limit, pause and resume queues; let them go through streams.")
@@ -19,16 +19,18 @@ QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
 
 @queues.command("list")
-@server_command
+@list_command
 def list_queues(command: ServerCommand) -> None:
     """List the queues, with their waiting runs."""
     command.table(
         command.client.list_queues().items,
-        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low _ in_stream running rate held_back",
-        in_stream=lambda queue: sum(each.depth for each in queue.in_streams) or "",
+        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low capped in_stream running rate"
+        " held_back",
+        "no queue has had a job yet: a queue is created by its first job",
+        in_stream=lambda queue: sum(each.depth for each in queue.in_streams) or None,
         kind=lambda queue: queue.kind if queue.stream is None else queue.stream.broker,
-        _=lambda queue: "or more" if queue.depth.capped else "",
-        running=lambda queue: "" if queue.running is None else f"{queue.running} of {queue.running_limit}",
+        capped=lambda queue: "or more" if queue.depth.capped else None,
+        running=lambda queue: None if queue.running is None else f"{queue.running} of {queue.running_limit}",
     )
 
 
@@ -126,10 +128,14 @@ def resume(command: ServerCommand, queue: QueueName) -> None:
 
 
 @breakers.command("list")
-@server_command
+@list_command
 def list_breakers(command: ServerCommand) -> None:
     """List the open breakers, and the targets that were called within 30 seconds."""
-    command.table(command.client.list_breakers().items, "target state since until tried failed retried")
+    command.table(
+        command.client.list_breakers().items,
+        "target state since until tried failed retried",
+        "no breaker is open, and no target was called within 30 seconds",
+    )
 
 
 @breakers.command()
@@ -139,38 +145,12 @@ def reset(command: ServerCommand, target: Annotated[str, typer.Argument(metavar=
     command.show(command.client.reset_breaker(target))
 
 
-@server_command
+@list_command
 def workers(command: ServerCommand) -> None:
     """List the workers, with their tasks and slots."""
     command.table(
         command.client.list_workers().items,
         "worker_id name alive heard=heard_at version slots queues tasks",
+        "no workers. Start one: duetime worker MODULE:APP",
         queues=lambda worker: worker.queues or "all",
     )
-
-
-@server_command
-def tail(
-    command: ServerCommand,
-    after: Annotated[str | None, typer.Option("--after", help="Continue after this event.")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Exit after this many events.")] = None,
-) -> None:
-    """Follow events as they happen. Ctrl-C ends it."""
-    seen = 0
-    try:
-        for change in command.client.watch_events(after):
-            ids = [*change.job_ids, *change.run_ids]
-            names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-            command.say(
-                f"[dim]{shown(change.at)}[/]  {escape(change.kind.lower()):<10} {escape(names)}",
-                id=change.id,
-                kind=change.kind,
-                at=change.at,
-                job_ids=change.job_ids,
-                run_ids=change.run_ids,
-            )
-            seen += 1
-            if seen == count:
-                return
-    except KeyboardInterrupt:
-        return

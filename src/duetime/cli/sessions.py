@@ -6,14 +6,14 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import ServerCommand, Yes, server_command
+from duetime.cli.server_commands import ServerCommand, Yes, list_command, server_command
 from duetime.errors import InvalidInput
 
 sessions = group("Browser sessions: list, revoke.")
 
 
 @sessions.command("list")
-@server_command
+@list_command
 def list_sessions(
     command: ServerCommand,
     of: Annotated[str | None, typer.Option("--of", help="key (this one), tenant (all its keys) or all.")] = None,
@@ -22,6 +22,7 @@ def list_sessions(
     command.table(
         command.client.sessions(of=of),
         "session_id key=key_name role tenant from=address last_seen=last_seen_at expires=expires_at browser=user_agent",
+        "no browser is logged in. duetime login-link prints a link that logs one in",
     )
 
 

@@ -11,7 +11,9 @@ from rich.progress import Progress
 from duetime.cli.job_options import Args, Arguments, check_object, read_arguments, read_json
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.output import err
-from duetime.cli.server_commands import ServerCommand, read_lines, server_command, shown
+from duetime.cli.run_view import show_run
+from duetime.cli.server_commands import ServerCommand, read_lines, server_command
+from duetime.cli.tables import shown
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.kinds import read_duration
 from duetime.spec.options import ScheduleOptions, SubmitOptions
@@ -68,7 +70,10 @@ def submit(
         run = command.client.wait(receipt.job_id, timeout)
     except DuetimeError as error:
         raise _retold(error, f"{receipt.job_id} is stored, but waiting for it failed: {error.message}") from None
-    command.show(run)
+    if command.json:
+        command.show(run)
+    else:
+        show_run(run)
     if run.status != "SUCCEEDED":
         raise typer.Exit(1)
 
