@@ -242,6 +242,7 @@ async def test_a_crontab_becomes_jobs_once(duetime: Duetime, tmp_path: Path) -> 
     file = tmp_path / "crontab"
     file.write_text("CRON_TZ=Europe/Berlin\n0 9 * * 1-5 report --daily\n@reboot no\n99 * * * * never\n")
     plan = await duetime("import-crontab", str(file), input="n\n")
+    assert "no worker has the task shell" in plan.stderr and "this machine's zone" not in plan.stderr
     assert "report --daily" in plan.stdout
     assert "Create 1 jobs?" in plan.stdout
     assert "line 3 is skipped" in plan.stderr
@@ -249,9 +250,30 @@ async def test_a_crontab_becomes_jobs_once(duetime: Duetime, tmp_path: Path) -> 
     assert facts(await duetime("jobs", "list", "--json")) == [], "a plan stores nothing"
     for stored in (1, 0):
         answer = facts(await duetime("import-crontab", str(file), "--yes", "--json"))[-1]
-        assert answer == {"stored": stored, "known": 1 - stored, "left_out": 2}
+        assert answer == {"stored": stored, "known": 1 - stored, "left_out": 2, "has_worker": False}
     (job,) = facts(await duetime("jobs", "list", "--json"))
     assert (job["task"], job["name"], job["schedule"]["tz"]) == ("shell", "report --daily", "Europe/Berlin")
+
+
+async def test_a_crontab_goes_by_the_clock_of_its_machine(
+    app: App, duetime: Duetime, tmp_path: Path, clock_of: Callable[[str], None]
+) -> None:
+    @app.task(name="shell")
+    async def shell(command: str) -> None: ...
+
+    clock_of("America/New_York")
+    file = tmp_path / "crontab"
+    file.write_text("0 9 * * * report\n")
+    async with working(app):
+        plan = await duetime("import-crontab", str(file), input="n\n")
+        assert "this machine's zone, America/New_York; --tz names another" in plan.stderr
+        assert "no worker has" not in plan.stderr and "America/New_York" in plan.stdout
+        assert re.search(r"\d 09:00:00-0[45]:00", plan.stdout), "the next run, at nine there"
+        named = await duetime("import-crontab", str(file), "--tz", "Asia/Tokyo", "--json")
+        assert "machine" not in named.stderr and facts(named)[0]["tz"] == "Asia/Tokyo"
+        assert facts(await duetime("import-crontab", str(file), "--yes", "--json"))[-1]["has_worker"] is True
+    (job,) = facts(await duetime("jobs", "list", "--json"))
+    assert job["schedule"]["tz"] == "America/New_York"
 
 
 async def test_a_file_of_jobs(duetime: Duetime, tmp_path: Path) -> None:

@@ -6,9 +6,12 @@ import io
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from duetime import App, GiveUp
+from duetime.cli.main import application
 from tests.integration.test_cli_client import Duetime, database_url, duetime, facts, refused
+from tests.support.served import Served
 from tests.support.working import working
 
 __all__ = ["database_url", "duetime"]
@@ -84,6 +87,34 @@ async def test_a_run_is_shown_with_its_attempts(app: App, duetime: Duetime) -> N
     assert 'args      {"number":7}' in shown
     assert (failed.exit_code, "what to do  duetime runs retry run_" in failed.stdout) == (1, True), failed.stdout
     assert failed.stdout.endswith("attempt 1  FAILED\n  never\n")
+
+
+def completed(line: str, shell: str, environ: dict[str, str]) -> str:
+    """What the shell is given for the last word of a line."""
+    words = line.split(" ")
+    if shell == "bash":
+        more = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    else:
+        more = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    more |= {"_DUETIME_COMPLETE": f"complete_{shell}"}
+    return CliRunner().invoke(application, [], prog_name="duetime", env=environ | more).stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_shells_complete(served: Served, shell: str) -> None:
+    environ = {"DUETIME_URL": served.url, "DUETIME_KEY": await served.key()}
+    await served.post("/v1/jobs", {"task": "later", "queue": "mailing", "run_in": "1d"})
+
+    async def of(line: str) -> str:
+        return await asyncio.to_thread(completed, line, shell, environ)
+
+    assert "tenants" in await of("duetime te")
+    assert "backfill" in await of("duetime jobs ")
+    assert "CANCELLED" in await of("duetime jobs list --status CA")
+    assert "mailing" in await of("duetime queues pause mai")
+    assert "job_" in await of("duetime jobs show ")
+    environ |= {"DUETIME_URL": "http://127.0.0.1:1"}
+    assert "mailing" not in await of("duetime queues pause mai"), "a server that is not there is no error"
 
 
 async def test_events_are_followed_with_names(app: App, duetime: Duetime) -> None:

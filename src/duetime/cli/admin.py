@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from duetime.cli import completion
 from duetime.cli.groups import group
 from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.errors import InvalidInput
@@ -124,7 +125,9 @@ def list_keys(command: ServerCommand, root: Root = False) -> None:
 @server_command
 def create_key(
     command: ServerCommand,
-    role: Annotated[str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.")],
+    role: Annotated[
+        str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.", autocompletion=completion.role)
+    ],
     name: Annotated[str, typer.Argument(help="A name for the key, such as its owner.")],
     queue: Annotated[list[str] | None, typer.Option("--queue", help="Bind a worker key to a queue.")] = None,
     expires_at: ExpiresAt = None,

@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
+from duetime.cli import completion
 from duetime.cli.groups import group
 from duetime.cli.server_commands import ServerCommand, list_command, read_lines, server_command
 from duetime.errors import InvalidInput
 
 application = group("Calendars: days that jobs exclude, such as holidays.")
 
-CalendarName = Annotated[str, typer.Argument(metavar="NAME")]
+CalendarName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.calendar)]
 
 
 @application.command("list")

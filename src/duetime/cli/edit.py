@@ -4,6 +4,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
+from duetime.cli import completion
 from duetime.cli.job_options import Args, Arguments, read_arguments
 from duetime.cli.server_commands import ServerCommand, server_command
 from duetime.errors import InvalidInput
@@ -23,7 +24,7 @@ _NOTHING: dict[str, Any] = {
 @server_command
 def edit(
     command: ServerCommand,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=completion.job)],
     arguments: Arguments = None,
     args: Args = None,
     without: Annotated[

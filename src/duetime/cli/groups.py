@@ -8,7 +8,8 @@ from typer.core import TyperGroup
 
 class _ListsByDefault(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] != "--help"):
+        # A shell that completes the word after the group's name wants the subcommands.
+        if (not args and not ctx.resilient_parsing) or (args and args[0].startswith("-") and args[0] != "--help"):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 

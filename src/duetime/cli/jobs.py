@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from duetime.cli import completion
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
 from duetime.cli.options import IdempotencyKey
@@ -13,7 +14,7 @@ application = group("Inspect and control jobs.")
 
 application.command("edit")(edit)
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=completion.job)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows.")]
 
 
@@ -21,9 +22,12 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number
 @list_command
 def list_jobs(
     command: ServerCommand,
-    status: Annotated[str | None, typer.Option("--status", help="Such as PENDING, FAILED, ACTIVE.")] = None,
-    task: Annotated[str | None, typer.Option("--task")] = None,
-    queue: Annotated[str | None, typer.Option("--queue")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", help="Such as PENDING, FAILED, ACTIVE.", autocompletion=completion.job_status),
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", autocompletion=completion.task)] = None,
+    queue: Annotated[str | None, typer.Option("--queue", autocompletion=completion.queue)] = None,
     owner: Annotated[str | None, typer.Option("--owner")] = None,
     name: Annotated[str | None, typer.Option("--name")] = None,
     tag: Annotated[str | None, typer.Option("--tag")] = None,

@@ -1,4 +1,4 @@
-"""The machine's time zone by name, to suggest it to users who gave none."""
+"""The machine's time zone by name."""
 
 import os
 from pathlib import Path
@@ -9,18 +9,27 @@ from duetime.model.schedule import check_zone
 from duetime.sdk.preview import preview
 
 _LOCALTIME = Path("/etc/localtime")
+_TIMEZONE = Path("/etc/timezone")
 
 
 def local_zone() -> str | None:
     """Its name, such as Europe/Berlin; None if it cannot be determined."""
     name = os.environ.get("TZ", "").removeprefix(":")
     if not name:
-        name = str(_LOCALTIME.resolve()).partition("/zoneinfo/")[2]
+        name = _of_files()
     try:
         check_zone(name)
     except DuetimeError:
         return None
     return name
+
+
+def _of_files() -> str:
+    """A link to the zone's file, or a copy of it with the name beside it; without a file, the clock shows UTC."""
+    if not _LOCALTIME.exists():
+        return "UTC"
+    linked = str(_LOCALTIME.resolve()).partition("/zoneinfo/")[2]
+    return linked or (_TIMEZONE.read_text().strip() if _TIMEZONE.is_file() else "")
 
 
 def fires_by_another_clock(when: str, zone: str) -> bool:

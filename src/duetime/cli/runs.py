@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from duetime.cli import completion
 from duetime.cli.follow import follow
 from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
@@ -23,11 +24,11 @@ dead = group("Dead letters, runs that used up their attempts: inspect, replay, d
 _COUNTED = 1000
 """The maximum count in a confirmation question."""
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_…")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_…", autocompletion=completion.run)]
 MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this run.")]
-Task = Annotated[str | None, typer.Option("--task")]
-Queue = Annotated[str | None, typer.Option("--queue")]
-Job = Annotated[str | None, typer.Option("--job", help="Only runs of this job.")]
+Task = Annotated[str | None, typer.Option("--task", autocompletion=completion.task)]
+Queue = Annotated[str | None, typer.Option("--queue", autocompletion=completion.queue)]
+Job = Annotated[str | None, typer.Option("--job", help="Only runs of this job.", autocompletion=completion.job)]
 Error = Annotated[str | None, typer.Option("--error", help="Only runs whose error contains this text.")]
 Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only runs of this error group.")]
 Everything = Annotated[bool, typer.Option("--all", help="All dead letters, if no filter is given.")]
@@ -41,7 +42,9 @@ AT_ONCE = 1000
 def list_runs(
     command: ServerCommand,
     job: Job = None,
-    status: Annotated[str | None, typer.Option("--status", help="Such as RUNNING, FAILED.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="Such as RUNNING, FAILED.", autocompletion=completion.run_status)
+    ] = None,
     task: Task = None,
     queue: Queue = None,
     since: Annotated[str | None, typer.Option("--since", help="Due at or after this time.")] = None,

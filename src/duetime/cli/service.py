@@ -6,6 +6,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from duetime.cli import completion
 from duetime.cli.groups import group
 from duetime.cli.output import err
 from duetime.cli.server_commands import ServerCommand, list_command, server_command
@@ -15,7 +16,7 @@ queues = group("Inspect, limit, pause and resume queues; let them go through str
 
 breakers = group("Circuit breakers of failing targets: list, reset.")
 
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=completion.queue)]
 
 
 @queues.command("list")

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress
 
+from duetime.cli import completion
 from duetime.cli.job_options import Args, Arguments, check_object, read_arguments, read_json
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.output import err
@@ -21,8 +22,10 @@ from duetime.spec.options import ScheduleOptions, SubmitOptions
 _BATCH = 1000
 _INDEX = re.compile(r"\[([0-9]+)\]")
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="The task to run.")]
-MaybeTask = Annotated[str | None, typer.Argument(metavar="TASK", help="The task to run.")]
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="The task to run.", autocompletion=completion.task)]
+MaybeTask = Annotated[
+    str | None, typer.Argument(metavar="TASK", help="The task to run.", autocompletion=completion.task)
+]
 TargetJson = Annotated[
     str | None, typer.Option("--target", help="A call or a command that duetime executes itself, as JSON.")
 ]
