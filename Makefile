@@ -118,12 +118,16 @@ docs: $(VENV)/.dev ## write docs/settings.md, docs/options.md, the diagram of pa
 	@$(BIN)/python -m tests.support.packages_doc
 	@$(BIN)/python -m tests.support.openapi_file
 
-release: $(VENV)/.dev ## build the sdist, the wheel and their bill of materials (CycloneDX) into dist
+release: $(VENV)/.dev ## build and check the sdist, the wheel and their bill of materials (CycloneDX) in dist; uploads nothing
 	@rm -rf dist
 	@echo "• sdist and wheel"
 	@$(BIN)/python -m hatchling build -t sdist -t wheel
 	@echo "• bill of materials"
 	@$(BIN)/python scripts/sbom "$$(ls dist/*.whl | sed 's/-py3-none-any\.whl$$/.cdx.json/')"
+	@echo "• the package in a new environment, the version and the changelog"
+	@DUETIME_TEST_DIST=dist $(BIN)/python -m pytest -q tests/deploy/test_package.py
+	@cd dist && sha256sum -- * > SHA256SUMS && cat SHA256SUMS
+	@echo "dist is complete; nothing was uploaded"
 
 lock: ## write the lock files again from pyproject.toml
 	@scripts/lock

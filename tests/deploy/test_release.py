@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +63,6 @@ def test_make_release_builds_it_all() -> None:
     recipe = re.search(r"^release:.*?\n\n", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)
     assert recipe is not None
     assert "hatchling build -t sdist -t wheel" in recipe[0] and "scripts/sbom" in recipe[0]
-
-
-def test_the_wheel_has_the_code_and_no_more(tmp_path: Path) -> None:
-    made = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
-    assert made.returncode == 0, made.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "duetime/text/visible.py" in names and "duetime/dashboard/static/app.js" in names
-    assert all(name.startswith(("duetime/", "duetime-")) for name in names)
 
 
 # The image and the compose file.
