@@ -75,13 +75,14 @@ if TYPE_CHECKING:
     from duetime.sdk.task import Call, Task
     from duetime.settings import Settings
     from duetime.spec.dependencies import Needs
-    from duetime.worker.context import Context, SyncContext, current_context
-    from duetime.worker.failures import FailedAttempt
+    from duetime.worker.context import BaseContext, Context, SyncContext, current_context
+    from duetime.worker.hooks import FailedAttempt, SucceededAttempt
 
 __all__ = [
     "AccessDenied",
     "App",
     "AsyncClient",
+    "BaseContext",
     "Calendar",
     "CalendarInUse",
     "Call",
@@ -144,6 +145,7 @@ __all__ = [
     "StoreUnavailable",
     "StreamFull",
     "StreamUnavailable",
+    "SucceededAttempt",
     "SyncContext",
     "SyncReceipt",
     "Task",
@@ -213,8 +215,8 @@ _HOMES = {
     "duetime.sdk.receipt": ("JobReceipt", "Receipt", "SyncReceipt"),
     "duetime.settings": ("Settings",),
     "duetime.sdk.task": ("Call", "Task"),
-    "duetime.worker.context": ("Context", "SyncContext", "current_context"),
-    "duetime.worker.failures": ("FailedAttempt",),
+    "duetime.worker.context": ("BaseContext", "Context", "SyncContext", "current_context"),
+    "duetime.worker.hooks": ("FailedAttempt", "SucceededAttempt"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

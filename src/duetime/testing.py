@@ -9,12 +9,15 @@
 
 Nothing runs by itself. `run_due` and `advance` run the due jobs, and what these submit for now, through the real
 scanner and worker. A retry waits until the clock reaches its time. No thread uses the app's own database; after the
-block the app is as before.
+block the app is as before. With `eager=True`, a submission returns when everything that is due has run.
+
+`sync_harness` is the same for tests that are not async. With pytest, the fixture `jobs` is either of them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 from uuid import UUID
@@ -31,6 +34,7 @@ from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted, decode_options
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Once, Schedule, same_schedule
+from duetime.process.background_loop import BackgroundLoop
 from duetime.sdk.app import App
 from duetime.sdk.receipt import JobReceipt, receipt_fields
 from duetime.sdk.task import Call, Task, check_options
@@ -42,6 +46,7 @@ from duetime.store.address import store_in_memory
 from duetime.store.protocol.store import Intake, Store
 from duetime.store.wrappers.overlay import overlay
 from duetime.worker.capacity import WorkerLimits
+from duetime.worker.context import current
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
@@ -102,7 +107,9 @@ class Submission(msgspec.Struct, frozen=True):
 class Harness:
     """An app under test. Created by `harness`."""
 
-    def __init__(self, app: App, store: Store, clock: ManualClock) -> None:
+    def __init__(self, app: App, store: Store, clock: ManualClock, *, eager: bool = False) -> None:
+        self.eager = eager
+        """Whether a submission waits until everything that is due has run. A test may change it."""
         self.clock = clock
         """The store's clock. Only the test moves it."""
         self.submitted: list[Submission] = []
@@ -110,6 +117,7 @@ class Harness:
         self._app = app
         self._store = store
         self._scanner = Scanner(store, interval=_FOR_EVER)
+        self._one_at_a_time = threading.Lock()
 
     async def run_due(self, *, timeout: Duration = "10s") -> list[Run]:
         """Run all due jobs, and what they submit for now; returns the ended runs in the order of their due times.
@@ -146,6 +154,16 @@ class Harness:
             ended += await self.run_due(timeout=timeout)
         self.clock.move_to(target)
         return ended
+
+    async def run_eagerly(self) -> None:
+        """Run what is due, unless a task submits: the runner of that task also runs what it submits."""
+        if not self.eager or current.get(None) is not None:
+            return
+        await asyncio.to_thread(self._one_at_a_time.acquire)
+        try:
+            await self.run_due()
+        finally:
+            self._one_at_a_time.release()
 
     def assert_submitted(self, what: Task[..., Any] | Call[Any] | str, /, **options: Unpack[AnyOptions]) -> Submission:
         """Fail unless this was submitted: a task with any arguments, or a call with these arguments; with these
@@ -223,8 +241,7 @@ class Harness:
             max_result=settings.max_result,
             max_log_lines=settings.max_log_lines,
         )
-        hooks = self._app.failure_hooks
-        worker = Worker(StoreSource(self._store), tasks, limits, observe=observe, on_failure=hooks)
+        worker = Worker(StoreSource(self._store), tasks, limits, observe=observe, hooks=self._app.hooks)
         working = asyncio.create_task(worker.run())
         first = asyncio.create_task(ended.wait())
         try:
@@ -247,13 +264,14 @@ class Harness:
 
 
 @asynccontextmanager
-async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[Harness]:
+async def harness(app: App, *, start: datetime | None = None, eager: bool = False) -> AsyncIterator[Harness]:
     """Use the app on an empty store in memory inside the block. Its clock starts at `start`; by default at the
-    beginning of 2026, so that a test has the same calendar on every day."""
+    beginning of 2026, so that a test has the same calendar on every day. `eager`: a submission returns when everything
+    that is due has run."""
     clock = ManualClock() if start is None else ManualClock(start)
     store = store_in_memory(clock)
-    made = Harness(app, store, clock)
-    store.intake = overlay(store.intake, _Recorder(store.intake, app, made.submitted))
+    made = Harness(app, store, clock, eager=eager)
+    store.intake = overlay(store.intake, _Recorder(store.intake, app, made))
     await store.open()
     try:
         await store.migrate()
@@ -263,17 +281,73 @@ async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[H
         await store.close()
 
 
+class SyncHarness:
+    """The harness for tests that are not async: the same methods, which block. Created by `sync_harness`."""
+
+    def __init__(self, harness: Harness, background: BackgroundLoop) -> None:
+        self.harness = harness
+        self.clock = harness.clock
+        self.submitted = harness.submitted
+        self.assert_submitted = harness.assert_submitted
+        self.assert_not_submitted = harness.assert_not_submitted
+        self._background = background
+
+    @property
+    def eager(self) -> bool:
+        return self.harness.eager
+
+    @eager.setter
+    def eager(self, eager: bool) -> None:
+        self.harness.eager = eager
+
+    def run_due(self, *, timeout: Duration = "10s") -> list[Run]:
+        """See `Harness.run_due`."""
+        return self._background.run(self.harness.run_due(timeout=timeout))
+
+    def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        timeout: Duration = "10s",
+    ) -> list[Run]:
+        """See `Harness.advance`."""
+        advance = self.harness.advance(days=days, hours=hours, minutes=minutes, seconds=seconds, timeout=timeout)
+        return self._background.run(advance)
+
+
+@contextmanager
+def sync_harness(app: App, *, start: datetime | None = None, eager: bool = False) -> Iterator[SyncHarness]:
+    """`harness` for code that is not async: `send_report.sync.submit(…)`, then `jobs.run_due()`."""
+    background = BackgroundLoop("the harness", "duetime-harness", _nothing)
+    entered = harness(app, start=start, eager=eager)
+    try:
+        found = background.run(entered.__aenter__())
+        try:
+            yield SyncHarness(found, background)
+        finally:
+            background.run(entered.__aexit__(None, None, None))
+    finally:
+        background.close()
+
+
+async def _nothing() -> None:
+    pass
+
+
 class _Recorder:
     """The store, with a list of its submissions."""
 
-    def __init__(self, inner: Intake, app: App, submissions: list[Submission]) -> None:
+    def __init__(self, inner: Intake, app: App, harness: Harness) -> None:
         self._inner = inner
         self._app = app
-        self._submissions = submissions
+        self._harness = harness
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         answers = await self._inner.submit(tenant_id, jobs)
-        self._submissions += [
+        self._harness.submitted += [
             Submission(
                 job.lane.task,
                 self._arguments(job),
@@ -291,6 +365,7 @@ class _Recorder:
             )
             for job, answer in zip(jobs, answers, strict=True)
         ]
+        await self._harness.run_eagerly()
         return answers
 
     def _arguments(self, job: NewJob) -> dict[str, Any]:

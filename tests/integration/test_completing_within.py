@@ -50,6 +50,33 @@ async def test_an_effect_and_its_completion_are_one_commit(
     assert not [record for record in caplog.records if "refused" in record.getMessage()]
 
 
+@pytest.mark.parametrize("commits", [True, False])
+async def test_hooks_are_called_when_the_transaction_has_ended(app: App, commits: bool) -> None:
+    seen: list[Any] = []
+    for add in (app.on_success, app.on_retry, app.on_failure):
+        add(seen.append)
+
+    @app.task(retries=0)
+    async def pay(ctx: Context) -> None:
+        connection = await asyncpg.connect(dsn(app))
+        try:
+            transaction = connection.transaction()
+            await transaction.start()
+            await ctx.complete(connection, result={"paid": True})
+            await (transaction.commit() if commits else transaction.rollback())
+        finally:
+            await connection.close()
+
+    async with working(app):
+        run = await ended(app, await pay.submit())
+    assert run.state is (RunState.SUCCEEDED if commits else RunState.FAILED)
+    [attempt] = seen
+    if commits:
+        assert attempt.result == {"paid": True}
+    else:
+        assert "a transaction that did not commit" in attempt.message
+
+
 async def test_who_wants_to_be_told_of_successes_is_told_of_it(app: App) -> None:
     store = await app.store()
     await store.notifications.put_subscription(DEFAULT_TENANT, HOOK)

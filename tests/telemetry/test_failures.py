@@ -1,23 +1,26 @@
-"""What a worker tells of a failed attempt: a record in its log and a call of `on_failure`, wherever the attempt ran."""
+"""What a worker tells of an attempt: a record in its log if it failed, and calls of hooks, wherever the attempt ran."""
 
 import ast
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import duetime
-from duetime import App, FailedAttempt, FailureClass, InvalidInput, RetryPolicy, RunState
+from duetime import App, FailedAttempt, FailureClass, InvalidInput, RetryPolicy, RunState, SucceededAttempt
 from duetime.cli.output import set_up_logging
 from duetime.clock import monotonic
 from duetime.errors import StoreUnavailable, reason_of
 from duetime.model.access import Role
-from duetime.worker import failures
+from duetime.worker import hooks
+from duetime.worker import worker as worker_module
 from duetime.worker.heartbeat import Heartbeat
 from duetime.worker.session import Session
 from tests.support import tasks
@@ -70,7 +73,7 @@ PLACES = {"in_the_loop": "in_the_loop", "in_a_thread": "in_a_thread", "in_a_proc
 
 def told(error_output: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in error_output.splitlines() if line.startswith("{")]
-    return [line for line in lines if line["level"] == "error" and line["logger"] == "duetime.worker"]
+    return [line for line in lines if line["level"] == "error" and line["logger"] == "duetime.worker.attempts"]
 
 
 @pytest.mark.parametrize("remote", [False, True], ids=["beside the store", "over HTTP"])
@@ -151,25 +154,33 @@ async def test_a_failed_target_is_logged_without_what_it_answered(
     assert SECRET not in output
 
 
-async def test_the_hook_gets_the_attempt_and_the_exception(app: App) -> None:
+@pytest.mark.parametrize("remote", [False, True], ids=["beside the store", "over HTTP"])
+async def test_hooks_get_each_failed_attempt_and_its_exception(app: App, served: Served, remote: bool) -> None:
     add_tasks(app)
-    seen: list[FailedAttempt] = []
+    retried: list[FailedAttempt] = []
+    failed: list[FailedAttempt] = []
+    of_one: list[FailedAttempt] = []
+    app.on_failure(failed.append)  # a plain function: it is called in a thread
+    app.tasks["in_a_thread"].on_failure(of_one.append)
 
-    @app.on_failure
-    async def log_stall(failed: FailedAttempt) -> None:
-        seen.append(failed)
+    @app.on_retry
+    async def log_stall(attempt: FailedAttempt) -> None:
+        retried.append(attempt)
 
-    async with working(app):
+    key = await served.key(Role.WORKER)
+    async with remote_worker(app, served.url, key) if remote else working(app):
         receipts = {task: await app.submit(task, {"text": SECRET}) for task in PLACES}
         for receipt in receipts.values():
             await ended(app, receipt)
-        await eventually(lambda: len(seen) == 2 * len(PLACES))
+    assert (len(retried), len(failed), [each.task for each in of_one]) == (3, 3, ["in_a_thread"])
     for task, receipt in receipts.items():
-        first, last = (failed for failed in seen if failed.task == task)
+        [first], [last] = ([each for each in found if each.task == task] for found in (retried, failed))
         assert (first.attempt, first.retried, last.attempt, last.retried) == (1, True, 2, False)
         assert isinstance(first.retry_in, timedelta)
         assert last.retry_in is None
-        assert (last.job_id, last.run_id, last.queue, last.tenant_id) == (receipt.job_id, receipt.run_id, "default", 1)
+        assert (last.job_id, last.run_id, last.queue) == (receipt.job_id, receipt.run_id, "default")
+        assert (last.tenant_id, last.args) == (0 if remote else 1, {"text": SECRET})
+        assert SECRET not in repr(last)
         assert (last.failure, last.message) == (FailureClass.ERROR, "LookupError: no such card")
         assert isinstance(last.error, LookupError) is (task != "in_a_process")
         assert last.traceback is not None
@@ -179,8 +190,9 @@ async def test_the_hook_gets_the_attempt_and_the_exception(app: App) -> None:
 async def test_a_hook_that_fails_or_hangs_harms_nothing(
     app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(failures, "HOOK_TIMEOUT", 0.05)
-    monkeypatch.setattr(failures, "MOST_WAITING", 3)
+    monkeypatch.setattr(hooks, "HOOK_TIMEOUT", 0.05)
+    monkeypatch.setattr(hooks, "AT_ONCE", 2)
+    freed = threading.Event()
     add_tasks(app)
     seen: list[str] = []
 
@@ -193,6 +205,10 @@ async def test_a_hook_that_fails_or_hangs_harms_nothing(
         await asyncio.Event().wait()
 
     @app.on_failure
+    def blocked(failed: FailedAttempt) -> None:
+        freed.wait(60)
+
+    @app.on_failure
     async def good(failed: FailedAttempt) -> None:
         seen.append(failed.run_id)
 
@@ -200,19 +216,81 @@ async def test_a_hook_that_fails_or_hangs_harms_nothing(
         receipts = [await app.submit("in_the_loop", {"text": "x"}, retries=0) for _ in range(10)]
         for receipt in receipts:
             assert (await ended(app, receipt)).state is RunState.FAILED
-        await eventually(lambda: "cannot keep up" in caplog.text)
-    assert set(seen) <= {receipt.run_id for receipt in receipts}
-    assert 3 <= len(seen) < 10
+        await eventually(lambda: len(seen) == 10)
+    freed.set()
+    assert set(seen) == {receipt.run_id for receipt in receipts}
     assert "the on_failure hook" in caplog.text
+    assert "blocked failed: TimeoutError" in caplog.text
     assert "broken failed: the tracker is away" in caplog.text
     assert "stuck failed: TimeoutError" in caplog.text
 
 
-def test_a_hook_is_an_async_function(app: App) -> None:
-    with pytest.raises(InvalidInput, match=r"^on_failure: .*write async def"):
+def test_a_hook_is_a_function(app: App) -> None:
+    for kind in ("on_success", "on_retry", "on_failure"):
+        with pytest.raises(InvalidInput, match=rf"^{kind}: 'x' is not a function"):
+            getattr(app, kind)("x")
 
-        @app.on_failure  # type: ignore[arg-type]
-        def plain(failed: FailedAttempt) -> None: ...
+
+class Count(msgspec.Struct):
+    number: int
+
+
+async def test_hooks_get_each_success_and_its_result(app: App) -> None:
+    everything: list[Any] = []
+    counts: list[int] = []
+    app.on_success(everything.append)
+    app.on_failure(everything.append)
+
+    @app.task(name="count")
+    async def count(to: int) -> Count:
+        return Count(to)
+
+    @app.task(name="nothing")
+    def nothing() -> None: ...
+
+    @app.task(name="cancelled")
+    async def cancelled() -> None:
+        raise duetime.Cancel("not wanted any more")
+
+    app.task(name="in_a_process", process=True)(tasks.square)
+
+    @count.on_success
+    async def counted(attempt: SucceededAttempt[Count]) -> None:
+        counts.append(attempt.result.number)
+
+    async with working(app):
+        for call in (count.bind(to=7), nothing.bind(), cancelled.bind(), app.tasks["in_a_process"].bind(number=4)):
+            await ended(app, await app.submit(call))
+    found = {each.task: each for each in everything}
+    assert (len(everything), set(found)) == (3, {"count", "nothing", "in_a_process"})
+    assert (found["count"].result, found["nothing"].result, found["in_a_process"].result) == (Count(7), None, 16)
+    assert (counts, found["count"].args) == ([7], {"to": 7})
+
+
+async def test_no_run_is_claimed_while_too_many_calls_of_hooks_wait(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "AT_ONCE", 1)
+    monkeypatch.setattr(worker_module, "MOST_WAITING", 1)
+    freed, seen, started = asyncio.Event(), [], 0
+
+    @app.task(name="quick", process=False, queue="one")
+    async def quick(number: int) -> None:
+        nonlocal started
+        started += 1
+
+    @app.on_success
+    async def slow(attempt: SucceededAttempt[None]) -> None:
+        await freed.wait()
+        seen.append(attempt.args["number"])
+
+    async with working(app, slots=1):
+        for number in range(6):
+            receipt = await quick.submit(number=number)
+            if number < 3:
+                await ended(app, receipt)
+        await asyncio.sleep(0.3)
+        assert started == 3, "one is with the hook, and two wait: more than one"
+        freed.set()
+        await eventually(lambda: sorted(seen) == list(range(6)))
 
 
 # Why, in words.

@@ -392,7 +392,7 @@ def _tracer(settings: Settings) -> Tracer | None:
 def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Observers]) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
     defaults = {name: task.defaults for name, task in app.tasks.items()}
-    return Worker(source, tasks, _limits(settings), defaults=defaults, on_failure=app.failure_hooks, **seen)
+    return Worker(source, tasks, _limits(settings), defaults=defaults, hooks=app.hooks, **seen)
 
 
 def make_target_worker(
@@ -405,9 +405,9 @@ def make_target_worker(
     limits = _limits(settings)
     if limits.queues:
         limits = msgspec.structs.replace(limits, queues=tuple(dict.fromkeys((*limits.queues, NOTIFICATIONS))))
-    hooks = () if app is None else app.failure_hooks
+    hooks = None if app is None else app.hooks
     source = StreamSource(store, seen.get("meters"))
-    return Worker(source, {}, limits, targets=runner, on_failure=hooks, **seen)
+    return Worker(source, {}, limits, targets=runner, hooks=hooks, **seen)
 
 
 def _limits(settings: Settings) -> WorkerLimits:

@@ -15,7 +15,7 @@ An app knows its tasks and where its jobs are stored. It connects on first use, 
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -38,11 +38,15 @@ from duetime.settings import Settings, load
 from duetime.spec.options import TaskOptions
 from duetime.store.protocol.store import Store
 from duetime.worker.context import Context, SyncContext
-from duetime.worker.failures import FailureHook
+from duetime.worker.hooks import FailedAttempt, Hooks, SucceededAttempt
+from duetime.worker.middleware import Middleware, check_middleware
 
 P = ParamSpec("P")
 R = TypeVar("R")
 StartHook = Callable[[], Awaitable[object]]
+SuccessHook = TypeVar("SuccessHook", bound=Callable[[SucceededAttempt[Any]], object])
+FailureHook = TypeVar("FailureHook", bound=Callable[[FailedAttempt], object])
+Around = TypeVar("Around", bound=Middleware)
 
 
 class App(Submission):
@@ -67,7 +71,10 @@ class App(Submission):
         self._tasks: dict[str, Task[..., Any]] = {}
         self._stores = Stores(lambda: self.settings)
         self._start_hooks: list[StartHook] = []
-        self._failure_hooks: list[FailureHook] = []
+        self.hooks = Hooks()
+        """Called after the attempts of all tasks."""
+        self.middlewares: list[Middleware] = []
+        """Around the attempts of all tasks; the first is the outermost."""
         self._sync = SyncApp(self, self.close)
 
     # Tasks.
@@ -111,22 +118,36 @@ class App(Submission):
     def on_start(self, hook: StartHook) -> StartHook:
         """Call this async function after each start of a node or worker with this app. Use it to schedule permanent
         jobs: with `key=`, any number of starts leave one job."""
-        _check_async(hook, "on_start")
+        if not inspect.iscoroutinefunction(hook):
+            raise InvalidInput(f"{hook!r} is not an async function", field="on_start", remedy="write async def")
         self._start_hooks.append(hook)
         return hook
 
-    def on_failure(self, hook: FailureHook) -> FailureHook:
-        """Call this async function with a `FailedAttempt` after each failed attempt in a worker with this app, for
-        example to report it to an error tracker. The failure is always logged. An exception of the hook is logged and
-        has no other effect. The hook has 30 seconds, and gets one failure after the other, concurrently with the
-        tasks."""
-        _check_async(hook, "on_failure")
-        self._failure_hooks.append(hook)
+    # Hooks. Plain functions are called in threads. A hook has 30 seconds; an exception is logged and has no other
+    # effect. The methods of a task with the same names add hooks for that task only.
+
+    def on_success(self, hook: SuccessHook) -> SuccessHook:
+        """Call this function with a `SucceededAttempt` after each attempt that succeeded in a worker with this app."""
+        self.hooks.add("on_success", hook)
         return hook
 
-    @property
-    def failure_hooks(self) -> Sequence[FailureHook]:
-        return self._failure_hooks
+    def on_retry(self, hook: FailureHook) -> FailureHook:
+        """Call this function with a `FailedAttempt` after each failed attempt whose run is tried again."""
+        self.hooks.add("on_retry", hook)
+        return hook
+
+    def on_failure(self, hook: FailureHook) -> FailureHook:
+        """Call this function with a `FailedAttempt` after each failed attempt that ends its run, for example to report
+        it to an error tracker. The failure is always logged."""
+        self.hooks.add("on_failure", hook)
+        return hook
+
+    def middleware(self, function: Around) -> Around:
+        """Run this generator function around each attempt of this app's tasks: what it does before its `yield` happens
+        before the function, the rest after it. It gets the context of the attempt."""
+        check_middleware(function)
+        self.middlewares.append(function)
+        return function
 
     async def started(self) -> None:
         """Call the start hooks."""
@@ -177,8 +198,3 @@ class App(Submission):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-def _check_async(hook: object, field: str) -> None:
-    if not inspect.iscoroutinefunction(hook):
-        raise InvalidInput(f"{hook!r} is not an async function", field=field, remedy="write async def")

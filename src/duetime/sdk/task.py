@@ -5,7 +5,7 @@ configured task, and `send.bind(to="x")` gives a `Call`: a task with its argumen
 """
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
@@ -21,11 +21,14 @@ from duetime.spec.derived import OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OPTIONS
 from duetime.spec.options import ScheduleOptions, SubmitOptions, TaskOptions
 from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve
 from duetime.worker.context import Context, SyncContext
+from duetime.worker.hooks import FailedAttempt, SucceededAttempt
+from duetime.worker.middleware import Middleware
 from duetime.worker.task import TaskDefinition, define
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+FailureHook = TypeVar("FailureHook", bound=Callable[[FailedAttempt], object])
 
 _ELSEWHERE = {
     "delay": "await {}.submit(…)",
@@ -68,6 +71,8 @@ class Submitter(Protocol):
     def schedule(
         self, what: Bindable[Any], /, **options: Unpack[ScheduleOptions]
     ) -> Coroutine[Any, Any, JobReceipt]: ...
+    @property
+    def middlewares(self) -> Sequence[Middleware]: ...
     @property
     def sync(self) -> SyncSubmitter: ...
 
@@ -177,6 +182,21 @@ class Task(Generic[P, R_co]):
     def schedule(self: Bindable[Any], **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
         """Run this task on a schedule. Bind its arguments first, if it needs any: `send.bind(to="x").schedule(…)`."""
         return self.bind().schedule(**options)
+
+    def on_success(self, hook: Callable[[SucceededAttempt[R_co]], Any]) -> Callable[[SucceededAttempt[R_co]], Any]:
+        """Call this function after each attempt of this task that succeeded. See `App.on_success`."""
+        self.definition.hooks.add("on_success", hook)
+        return hook
+
+    def on_retry(self, hook: FailureHook) -> FailureHook:
+        """Call this function after each failed attempt of this task whose run is tried again."""
+        self.definition.hooks.add("on_retry", hook)
+        return hook
+
+    def on_failure(self, hook: FailureHook) -> FailureHook:
+        """Call this function after each failed attempt of this task that ends its run."""
+        self.definition.hooks.add("on_failure", hook)
+        return hook
 
     def read_result(self, body: bytes | None) -> R_co:
         """A stored result, decoded by the return annotation."""
@@ -304,7 +324,7 @@ def make_task(
     **options: Unpack[TaskOptions],
 ) -> Task[..., Any]:
     """Check a function and its options once, when it becomes a task."""
-    definition = _define(name, function, process=process)
+    definition = _define(name, function, process=process, around=app.middlewares)
     unknown = sorted(options.keys() - OF_TASKS.keys())
     if unknown:
         renamed = _RENAMED.get(unknown[0])
@@ -332,7 +352,9 @@ def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], t
     raise InvalidInput("is not an option", field=unknown, remedy=f"one of {', '.join(allowed)}")
 
 
-def _define(name: str | None, function: Callable[..., Any], *, process: bool) -> TaskDefinition:
+def _define(
+    name: str | None, function: Callable[..., Any], *, process: bool, around: Sequence[Middleware]
+) -> TaskDefinition:
     if not inspect.isroutine(function):
         raise InvalidInput(f"{function!r} is not a function", field="task", remedy="decorate a def or an async def")
     shown = name or function.__qualname__
@@ -349,4 +371,4 @@ def _define(name: str | None, function: Callable[..., Any], *, process: bool) ->
     if name is None:
         module = "" if function.__module__ in ("__main__", "__mp_main__") else f"{function.__module__}."
         name = f"{module}{function.__qualname__}".replace("<locals>.", "").replace("<lambda>", "lambda")
-    return define(check_not_reserved(check_name(name, "task")), function, process=process)
+    return define(check_not_reserved(check_name(name, "task")), function, process=process, around=around)

@@ -2,7 +2,7 @@
 
 import logging
 from asyncio import Event
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from uuid import UUID
 
@@ -20,12 +20,13 @@ from duetime.model.tracing import message_of
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import AttemptSpan, Tracer
+from duetime.worker.attempt_reports import AttemptReports
 from duetime.worker.capacity import WorkerLimits
-from duetime.worker.completer import Completer
+from duetime.worker.completer import Answered, Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
 from duetime.worker.executor import Executor, LoopExecutor
-from duetime.worker.failures import FailureHook, Failures
+from duetime.worker.hooks import Hooks
 from duetime.worker.processes import ProcessExecutor
 from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running, Stop
@@ -60,9 +61,9 @@ class Attempts:
         observe: Observer | None,
         meters: Meters | None,
         tracer: Tracer | None,
-        on_failure: Sequence[FailureHook] = (),
+        hooks: Hooks,
     ) -> None:
-        self.failures = Failures(on_failure)
+        self.reports = AttemptReports(hooks, tasks.values())
         self.tasks = {**tasks, **{kind: target_definition(kind) for kind in (targets.tasks if targets else ())}}
         self.trials = Trials()
         self.health = Health(limits.breakers)
@@ -165,7 +166,7 @@ class Attempts:
         if (outcome := not_tried(claimed)) is not None:
             completion = complete(claimed, outcome, None)
             self._tell(session, claimed, lane, claim_no, completion)
-            self.failures.report(claimed, lane, completion, outcome)
+            self.reports.report(claimed, lane, completion, outcome, self.tasks.get(lane.task))
             return
         definition = self.tasks.get(lane.task) or self.tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
@@ -228,15 +229,34 @@ class Attempts:
         target = target_of(running.lane, running.claimed.options)
         completion = self.health.weigh(target, running.claimed.attempt, outcome, completion)
         context = running.context_if_made
-        apart = context is not None and isinstance(context, Context) and context.completed_in_transaction
-        self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
-        # A run that the task completed in its own transaction has failed only if that was rolled back. The store checks
-        # that.
-        if outcome is not PLAIN and not apart:
+        if isinstance(context, Context) and context.completed_in_transaction:
+            # It has failed only if the transaction was rolled back. The store checks that.
+            unless = partial(self._answered, running, completion, outcome, context.stored_result)
+            self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=unless)
+            return
+        self._tell(running.session, running.claimed, running.lane, running.claim_no, completion)
+        if outcome is not PLAIN or self.reports.of_successes:
             error, running.error = running.error, None  # break the reference cycle between the error and this attempt
             by_target = running.definition.place in (Place.CALL, Place.COMMAND)
-            raised = error if running.stop is None else None
-            self.failures.report(running.claimed, running.lane, completion, outcome, error=raised, by_target=by_target)
+            self.reports.report(
+                running.claimed,
+                running.lane,
+                completion,
+                outcome,
+                running.definition,
+                error=error if running.stop is None else None,
+                by_target=by_target,
+            )
+
+    def _answered(
+        self, running: Running, completion: Completion, outcome: Outcome, result: bytes | None, committed: bool
+    ) -> None:
+        """The store has answered whether the transaction was committed in which a task completed its run."""
+        claimed, lane, definition = running.claimed, running.lane, running.definition
+        if not committed:
+            self.reports.report(claimed, lane, completion, outcome, definition)
+        elif self.reports.of_successes:
+            self.reports.succeeded(claimed, lane, result, definition)
 
     def _why_stopped(self, running: Running, outcome: Outcome) -> Outcome | None:
         """The outcome of an attempt that was asked to stop; None when nothing is reported now."""
@@ -265,7 +285,7 @@ class Attempts:
         claim_no: int,
         completion: Completion,
         *,
-        apart: bool = False,
+        apart: Answered | None = None,
     ) -> None:
         self._completer.add(session, completion, claim_no, apart=apart)
         if self._observe is not None:

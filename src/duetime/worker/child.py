@@ -7,9 +7,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from contextvars import copy_context
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from socket import socket
 from typing import Any
 from uuid import UUID
@@ -23,13 +24,14 @@ from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.frames import Pipe
+from duetime.worker.middleware import Middleware, RunOnLoop, run_around
 from duetime.worker.task import TaskDefinition, define
 
 _ANY_WORKER = UUID(int=0)
 
-Order = tuple[int, str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None]]
-"""The first item is the order's number. Messages about the attempt carry it. A thread that a function left behind sends
-the number of its own order, which has ended."""
+Order = tuple[int, str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None], tuple[tuple[str, str], ...]]
+"""The first item is the order's number, the last names the middleware. Messages about the attempt carry the number. A
+thread that a function left behind sends the number of its own order, which has ended."""
 
 
 def serve(end: socket, hidden: dict[str, str] | None) -> None:
@@ -59,30 +61,49 @@ def _end_with_parent() -> None:
 
 
 def _attempt(pipe: Pipe, order: Order, imported: set[str]) -> Outcome:
-    number, module, qualname, claimed, task, queue, (max_result, max_log_lines), whose = order
+    number, module, qualname, claimed, task, queue, (max_result, max_log_lines), whose, around = order
     attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", number, line)))
     context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe, number))
     context.tenant_id, context.traceparent = whose
     try:
         definition = find_definition(task, module, qualname)
+        middlewares = [find_middleware(*name) for name in around]
         if module not in imported:
             imported.add(module)
             pipe.send(("begun", number, None))
         current.set(lambda: context)
-        value = definition.call(claimed.args, lambda: context)
-        if isinstance(value, Coroutine):
-            value = asyncio.run(value)
+        call = partial(definition.call, claimed.args, lambda: context)
+        with asyncio.Runner() as runner:  # it makes an event loop when it needs one
+            value = run_around(middlewares, context, copy_context(), _run_on(runner), call)
         return outcomes.from_value(value, definition, attempt_log, max_result)
     except Exception as error:
         return outcomes.from_exception(error)
 
 
-@cache
-def find_definition(task: str, module: str, qualname: str) -> TaskDefinition:
-    """The task of a function by the function's name. A task object may have replaced the function."""
+def _run_on(runner: asyncio.Runner) -> RunOnLoop:
+    return lambda work, variables: runner.run(work, context=variables)
+
+
+def _found(module: str, qualname: str) -> Any:
     found: Any = importlib.import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
+    return found
+
+
+@cache
+def find_middleware(module: str, qualname: str) -> Middleware:
+    try:
+        return _found(module, qualname)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError) as error:
+        text = f"the middleware {qualname} cannot be imported from {module} in a child process: {error}"
+        raise RuntimeError(f"{text} (define it at the top level of its module)") from None
+
+
+@cache
+def find_definition(task: str, module: str, qualname: str) -> TaskDefinition:
+    """The task of a function by the function's name. A task object may have replaced the function."""
+    found = _found(module, qualname)
     definition = getattr(found, "definition", None)
     return definition if isinstance(definition, TaskDefinition) else define(task, found, process=True)
 

@@ -9,7 +9,7 @@ completer retries: completed work is never discarded.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import inf
 from uuid import UUID
 
@@ -33,8 +33,12 @@ _FAIL = Verdict(Event.FAIL)
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 
-_Apart = tuple[Session, Completion, list[int]]
+Answered = Callable[[bool], None]
+"""Called with whether the task's own transaction was committed."""
+_Apart = tuple[Session, Completion, list[int], Answered]
 """A completion that is sent separately, and the claims that it closes."""
+_Answers = Mapping[UUID, Answered]
+_NOT_APART: _Answers = {}
 
 
 class Completer:
@@ -53,12 +57,12 @@ class Completer:
         self.completed = 0
         self.refused = 0
 
-    def add(self, session: Session, completion: Completion, claim_no: int, *, apart: bool = False) -> None:
-        """`apart`: the task has completed the run in its own transaction, which may still lock its row. This completion
-        is sent once that transaction has ended, and takes effect only if it was rolled back."""
-        if apart:
+    def add(self, session: Session, completion: Completion, claim_no: int, *, apart: Answered | None = None) -> None:
+        """With `apart`, the task has completed the run in its own transaction, which may still lock its row. This
+        completion is sent once that transaction has ended, and takes effect only if it was rolled back."""
+        if apart is not None:
             closed = [claim_no] if claim_no and session.ended(claim_no) else []
-            self._apart[completion.run_id] = (session, completion, closed)
+            self._apart[completion.run_id] = (session, completion, closed, apart)
             self._another_apart.set()
             if self._sending_apart is None or self._sending_apart.done():
                 self._sending_apart = asyncio.create_task(self._send_apart())
@@ -85,7 +89,7 @@ class Completer:
                 for start in range(0, len(completions), BATCH):
                     batch = completions[start : start + BATCH]
                     last = start + BATCH >= len(completions)
-                    await self._send(session.id, batch, closed if last else [])
+                    await self._send(session.id, batch, closed if last else [], apart=_NOT_APART)
                     self.backlog -= len(batch)
                 session.closed(closed)
             self._sending_since = inf
@@ -116,11 +120,12 @@ class Completer:
             free = await self._free_of(dict(self._apart))
             for session in {session for session, *_ in free}:
                 own = [entry for entry in free if entry[0] is session]
-                closed = [claim_no for _, _, claim_nos in own for claim_no in claim_nos]
-                await self._send(session.id, [item for _, item, _ in own], closed, apart=True)
+                closed = [claim_no for _, _, claim_nos, _ in own for claim_no in claim_nos]
+                apart = {item.run_id: answered for _, item, _, answered in own}
+                await self._send(session.id, [item for _, item, _, _ in own], closed, apart=apart)
                 session.closed(closed)
-                for _, item, _ in own:
-                    del self._apart[item.run_id]
+                for run_id in apart:
+                    del self._apart[run_id]
             if self._apart:
                 pause = min(_LONGEST_PAUSE, pause * 2)
                 with contextlib.suppress(TimeoutError):
@@ -135,14 +140,14 @@ class Completer:
             return []
         return [entry for run_id, entry in apart.items() if run_id not in held][:BATCH]
 
-    async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: bool = False) -> None:
+    async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: _Answers) -> None:
         try:
             await self._send_whole(worker_id, batch, closed, apart=apart)
         except StoreRejected as error:
             await self._bisect(worker_id, batch, closed, error, apart=apart)
 
     async def _send_whole(
-        self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: bool = False
+        self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: _Answers
     ) -> None:
         backoff = 0.05
         while True:
@@ -159,9 +164,13 @@ class Completer:
         self.refused += len(refused)
         for run_id in refused:
             log.info("%s: its completion was refused: another worker holds it, or it has ended", show("run", run_id))
+        if apart:
+            for item in batch:
+                if item.run_id not in refused:
+                    apart[item.run_id](item.run_id in answer.over)
 
     async def _bisect(
-        self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected, *, apart: bool
+        self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected, *, apart: _Answers
     ) -> None:
         if len(batch) > 1:
             middle = len(batch) // 2

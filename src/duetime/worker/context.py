@@ -112,7 +112,14 @@ class BaseContext:
 class Context(BaseContext):
     """The context of an async task."""
 
-    __slots__ = ("_complete", "_encode_result", "_progress_sink", "completed_in_transaction", "in_transaction")
+    __slots__ = (
+        "_complete",
+        "_encode_result",
+        "_progress_sink",
+        "completed_in_transaction",
+        "in_transaction",
+        "stored_result",
+    )
 
     def __init__(
         self,
@@ -130,6 +137,8 @@ class Context(BaseContext):
         self._encode_result = encode_result
         self._complete = complete
         self.completed_in_transaction = False
+        self.stored_result: bytes | None = None
+        """The result that the task gave when it completed the run in a transaction."""
         self.in_transaction = False
         """Whether a transaction of the task may lock the run's row: the worker's own writes to it would block."""
 
@@ -162,6 +171,7 @@ class Context(BaseContext):
         try:
             await self._complete(connection, self._worker_id, self._claimed, body, self._log.encoded())
             self.completed_in_transaction = True
+            self.stored_result = body
         finally:
             self.in_transaction = self.completed_in_transaction
 

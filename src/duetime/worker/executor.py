@@ -7,9 +7,11 @@ attempt that was asked to stop ends with the outcome of the stop reason, whateve
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import Context as CopiedContext
 from contextvars import copy_context
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,6 +22,7 @@ from duetime.model.outcome import Failed, Outcome, Snooze
 from duetime.worker import outcomes
 from duetime.worker.backlog import GIVEN_BACK, LONGEST_WAIT, STOPPED
 from duetime.worker.context import Context, current
+from duetime.worker.middleware import call_around
 from duetime.worker.prefetch import Prefetch
 from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
@@ -166,11 +169,12 @@ class LoopExecutor:
             if self._busy >= self._size:
                 running.begin_in_time()  # it may have waited for other runs
             running.begun = True
-            if running.span is None:
+            if running.span is None and not definition.around:
                 value = await definition.call(running.claimed.args, running.context)
             else:
-                with running.span.active():
-                    value = await definition.call(running.claimed.args, running.context)
+                with nullcontext() if running.span is None else running.span.active():
+                    call = partial(definition.call, running.claimed.args, running.context)
+                    value = await call_around(definition.around, running.context(), call)
             context = running.context_if_made
             if isinstance(context, Context) and context.completed_in_transaction:
                 outcome: Outcome = _not_committed()

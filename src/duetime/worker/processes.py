@@ -250,7 +250,7 @@ def _unusable(error: Exception) -> Outcome:
 
 def _order(
     running: Running, limits: tuple[int, int]
-) -> tuple[str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None]]:
+) -> tuple[str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None], tuple[tuple[str, str], ...]]:
     function = running.definition.function
     return (
         function.__module__,
@@ -260,6 +260,7 @@ def _order(
         running.lane.queue,
         limits,
         (running.lane.tenant_id, running.traceparent),
+        tuple((each.__module__, each.__qualname__) for each in running.definition.around),
     )
 
 

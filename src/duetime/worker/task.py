@@ -1,7 +1,7 @@
 """A task as a worker sees it: a named Python function, and where it runs."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
@@ -14,6 +14,8 @@ from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.target import SHELL
 from duetime.worker.context import BaseContext
+from duetime.worker.hooks import Hooks
+from duetime.worker.middleware import Middleware
 
 
 class Place(IntEnum):
@@ -59,6 +61,10 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     """Whether it may return None."""
     call: Call = _no_call
     """Calls the function with its stored arguments. Raises `PayloadMismatch` if they do not fit."""
+    hooks: Hooks = msgspec.field(default_factory=Hooks)
+    """Called after its attempts, in addition to those of the app."""
+    around: Sequence[Middleware] = ()
+    """The middleware of its app. More may be added later."""
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of its arguments. Without annotations it has only their names."""
@@ -90,7 +96,9 @@ class TaskDefinition(msgspec.Struct, frozen=True):
         return InvalidInput(f"the arguments do not match {self.name}{self.signature}: {error}", field="args")
 
 
-def define(name: str, function: Callable[..., Any], *, process: bool = False) -> TaskDefinition:
+def define(
+    name: str, function: Callable[..., Any], *, process: bool = False, around: Sequence[Middleware] = ()
+) -> TaskDefinition:
     """Inspect a function once, when it becomes a task."""
     signature = inspect.signature(function)
     context_name = None
@@ -133,6 +141,7 @@ def define(name: str, function: Callable[..., Any], *, process: bool = False) ->
         result=result,
         returns_none=result is None or result.takes_none,
         call=_caller(function, context_name) if arguments is None else arguments.caller(function, context_name),
+        around=around,
     )
 
 

@@ -10,8 +10,11 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import nullcontext
+from functools import partial
 from queue import SimpleQueue
+from typing import Any
 from uuid import UUID
 
 from duetime.model.attempt import RunNote
@@ -21,6 +24,7 @@ from duetime.worker import outcomes
 from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Backlog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.executor import Finished
+from duetime.worker.middleware import run_around
 from duetime.worker.prefetch import Prefetch
 from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
@@ -49,6 +53,8 @@ class ThreadExecutor:
         """Ended attempts that the event loop has not processed yet."""
         self._is_called = False
         """Whether the event loop is scheduled to process them."""
+        self._steps: set[asyncio.Task[None]] = set()
+        """Parts of async middleware, which run on the event loop."""
 
     def start(self, running: Running) -> None:
         running.make_context = self._new_context
@@ -86,7 +92,9 @@ class ThreadExecutor:
         if running is None:
             return  # it was stopped or handed back
         running.begin_in_time()
-        outcome = contextvars.Context().run(self._call, running)
+        variables = contextvars.Context()
+        plain = not running.definition.around
+        outcome = variables.run(self._call, running) if plain else self._call_around(running, variables)
         self._ended.append((running, outcome))
         if self._is_called:
             return  # the event loop clears the flag before it reads, so the next end schedules it again
@@ -96,18 +104,49 @@ class ThreadExecutor:
             self._loop.call_soon_threadsafe(self._check)
 
     def _call(self, running: Running) -> Outcome:
-        definition = running.definition
         try:
             current.set(running.context)
             with nullcontext() if running.span is None else running.span.active():
-                value = definition.call(running.claimed.args, running.context)
-            if isinstance(value, Coroutine):
-                value.close()
-                raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
-            return outcomes.from_value(value, definition, running.attempt_log, self._max_result)
+                value = _value_of(running)
+            return outcomes.from_value(value, running.definition, running.attempt_log, self._max_result)
         except BaseException as error:
             running.error = error
             return outcomes.from_exception(error)
+
+    def _call_around(self, running: Running, variables: contextvars.Context) -> Outcome:
+        """The same with middleware. Each step enters the variables anew: an async step enters them on the event
+        loop."""
+        definition = running.definition
+        active = nullcontext() if running.span is None else running.span.active()
+        try:
+            variables.run(current.set, running.context)
+            variables.run(active.__enter__)
+            try:
+                call = partial(_value_of, running)
+                value = run_around(definition.around, running.context(), variables, self._run_on_loop, call)
+            finally:
+                variables.run(active.__exit__, None, None, None)
+            return variables.run(outcomes.from_value, value, definition, running.attempt_log, self._max_result)
+        except BaseException as error:
+            running.error = error
+            return outcomes.from_exception(error)
+
+    def _run_on_loop(self, work: Coroutine[Any, Any, object], variables: contextvars.Context) -> object:
+        done: Future[object] = Future()
+
+        async def settle() -> None:
+            try:
+                done.set_result(await work)
+            except BaseException as error:
+                done.set_exception(error)
+
+        def begin() -> None:
+            task = self._loop.create_task(settle(), context=variables)
+            self._steps.add(task)
+            task.add_done_callback(self._steps.discard)
+
+        self._loop.call_soon_threadsafe(begin)
+        return done.result()
 
     # The methods below run on the event loop.
 
@@ -134,6 +173,14 @@ class ThreadExecutor:
     def _new_context(self, running: Running) -> SyncContext:
         lane, log = running.lane, running.attempt_log
         return SyncContext(running.claimed, running.session.id, lane.task, lane.queue, log, self._progress_sink)
+
+
+def _value_of(running: Running) -> object:
+    value = running.definition.call(running.claimed.args, running.context)
+    if isinstance(value, Coroutine):
+        value.close()
+        raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
+    return value
 
 
 class _Notebook:

@@ -28,9 +28,10 @@ from duetime.telemetry.traces import Tracer
 from duetime.version import __version__
 from duetime.worker.attempts import Attempts, Observer
 from duetime.worker.capacity import WorkerLimits
+from duetime.worker.claimer import MOST_BACKLOG
 from duetime.worker.completer import Completer
-from duetime.worker.failures import FailureHook
 from duetime.worker.heartbeat import Heartbeat
+from duetime.worker.hooks import MOST_WAITING, Hooks
 from duetime.worker.running_attempt import Stop
 from duetime.worker.session import Session
 from duetime.worker.source import Source, Wants
@@ -60,7 +61,7 @@ class Worker:
         observe: Observer | None = None,
         meters: Meters | None = None,
         tracer: Tracer | None = None,
-        on_failure: Sequence[FailureHook] = (),
+        hooks: Hooks | None = None,
     ) -> None:
         self._source = source
         self._limits = limits
@@ -87,7 +88,7 @@ class Worker:
             observe=observe,
             meters=meters,
             tracer=tracer,
-            on_failure=on_failure,
+            hooks=hooks or Hooks(),
         )
         reporter = Reporter(source.report_attempts, attempts.health, limits.breakers)
         self._claimer = source.claimer(
@@ -100,7 +101,7 @@ class Worker:
                 start=attempts.start,
                 holds=attempts.holds,
                 abandon=attempts.abandon,
-                backlog=lambda: self._completer.backlog,
+                backlog=self._backlog,
                 strict=limits.strict,
                 open_targets=lambda: attempts.health.open_now,
             )
@@ -146,7 +147,7 @@ class Worker:
             stop_listening()
             await self._claimer.close()
             self._attempts.close()
-            await self._attempts.failures.close()
+            await self._attempts.reports.calls.close()
 
     async def _run_sessions(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -269,6 +270,11 @@ class Worker:
             log.warning("could not hand back %d runs, the reaper will free them: %s", len(left), reason_of(error))
 
     # Callbacks of the source and the heartbeat.
+
+    def _backlog(self) -> int:
+        """The completions that wait for the store. Waiting calls of hooks count as well, so that their number stays
+        bounded."""
+        return self._completer.backlog + self._attempts.reports.calls.waiting * (MOST_BACKLOG // MOST_WAITING)
 
     def _hinted(self, hint: Hint) -> None:
         if hint is Hint.READY:
