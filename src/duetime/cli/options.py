@@ -16,6 +16,9 @@ Slots = Annotated[int | None, typer.Option("--slots", help="Maximum concurrent a
 Threads = Annotated[int | None, typer.Option("--threads", help="Maximum concurrent plain functions.")]
 Processes = Annotated[int | None, typer.Option("--processes", help="Maximum concurrent process=True tasks.")]
 Queues = Annotated[list[str] | None, typer.Option("--queue", help="Serve only this queue; may be repeated.")]
+Reload = Annotated[
+    bool, typer.Option("--reload", help="For development: restart when a Python file changes (duetime[reload]).")
+]
 Url = Annotated[str | None, typer.Option("--url", help="The server's URL, such as http://127.0.0.1:8420.")]
 Key = Annotated[
     str | None, typer.Option("--key", help="The API key. Prefer DUETIME_KEY, which process lists do not show.")

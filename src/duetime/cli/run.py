@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from duetime.cli.app_loader import load_app
-from duetime.cli.options import MaybeAppName
+from duetime.cli.options import MaybeAppName, Reload
 from duetime.cli.output import is_terminal, say, set_up_logging
+from duetime.cli.reloading import run_reloading
 from duetime.cli.settings_commands import DATABASE, EXECUTORS, LOGGING, SERVER, settings_command
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
@@ -27,12 +28,15 @@ _EXIT_TIMEOUT = 2.0
 
 
 @settings_command(DATABASE, EXECUTORS, SERVER, LOGGING, private=True)
-def up(settings: Settings, app: MaybeAppName = None, *, json: bool) -> None:
+def up(settings: Settings, app: MaybeAppName = None, reload: Reload = False, *, json: bool) -> None:
     """Run everything in one process, on an embedded SQLite file.
 
     This runs the HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is created and updated
     automatically. Ctrl-C stops gracefully: running tasks may finish, nothing is lost.
     """
+    if reload:
+        run_reloading(app, json=json)
+        return
     from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
     from duetime.cli.ticker import Ticker
     from duetime.node.assembly import Node

@@ -6,8 +6,9 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.app_loader import load_app
-from duetime.cli.options import MaybeAppName, Queues
+from duetime.cli.options import MaybeAppName, Queues, Reload
 from duetime.cli.output import say
+from duetime.cli.reloading import run_reloading
 from duetime.cli.run import database_of, run_until_stopped, start_logging
 from duetime.cli.settings_commands import CLIENT, DATABASE, EXECUTORS, LOGGING, settings_command
 from duetime.errors import InvalidInput
@@ -30,6 +31,7 @@ def worker(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Work on the SQLite file in --data-dir, and run its scheduler.")
     ] = False,
+    reload: Reload = False,
     *,
     json: bool,
 ) -> None:
@@ -39,6 +41,10 @@ def worker(
     On SIGTERM or Ctrl-C it claims no more, lets running tasks finish within the grace period, and hands the rest back
     without spending an attempt. A second signal stops at once.
     """
+    if reload:
+        _check_address(settings, embedded=embedded)
+        run_reloading(app, json=json)
+        return
     from duetime.api.data_folder import with_encryption_key
     from duetime.node.assembly import Node
 
