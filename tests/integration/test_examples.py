@@ -33,7 +33,13 @@ def blocks(page: Path) -> Iterator[str]:
             yield "\n" * text.count("\n", 0, match.start("code")) + match["code"]
 
 
-PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))) if any(blocks(page))]
+FILES = ROOT / "docs" / "testing.md"
+"""A page of files, which `test_pytest_plugin.py` runs."""
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
+    if page != FILES and any(blocks(page))
+]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
