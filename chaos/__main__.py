@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from chaos import commands
-from chaos.mutants import MUTANTS
+from chaos.mutants import MUTANTS, SIMULATED
 from chaos.scenarios import SCENARIOS
 
 
@@ -64,7 +64,7 @@ def main() -> int:
 
     replay = actions.add_parser("replay", help="one seed again")
     replay.add_argument("seed", type=int)
-    replay.add_argument("--mutant", choices=MUTANTS, default=None)
+    replay.add_argument("--mutant", choices=SIMULATED, default=None)
     replay.add_argument("--share", type=float, default=1.0)
     replay.add_argument("--keep", type=Path, default=None, help="a folder for its logs")
     replay.set_defaults(action=commands.replay)

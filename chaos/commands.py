@@ -18,11 +18,11 @@ from chaos.checker import check as judge
 from chaos.checker.facts import sort
 from chaos.demands import Demands, came_of_it, late_and_refused, without_effect
 from chaos.figures import figures
-from chaos.mutants import MUTANTS
+from chaos.mutants import MUTANTS, SIMULATED
 from chaos.picture import draw, draw_series
 from chaos.real import brokers, lies, limits, load, run_embedded
 from chaos.real import run as real
-from chaos.real.clocks import keep_sleeping, library, put_forward, until_midnight
+from chaos.real.clocks import library, put_forward, until_midnight
 from chaos.real.cluster import ROOT
 from chaos.real.environment import AHEAD
 from chaos.real.faults import KINDS, KNOWN, MIXED, missing
@@ -52,7 +52,6 @@ def run(given: Namespace) -> int:
             return 2
         if scenario.midnight is not None and AHEAD not in os.environ:
             return _run_at_midnight()
-        keep_sleeping()
     else:
         kinds = MIXED if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
         share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED - _SIMULATED
@@ -216,7 +215,7 @@ def simulate(given: Namespace) -> int:
 
 def mutants(given: Namespace) -> int:
     missed = 0
-    for name, mutant in MUTANTS.items():
+    for name, mutant in SIMULATED.items():
         for outcome in seeds.run_seeds(range(given.first, given.first + given.seeds), mutant=name):
             if told := mutant.noticed_by(outcome.violations):
                 promise, text = told[0]

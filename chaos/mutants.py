@@ -6,6 +6,7 @@ firing, in the worker's slots; the workload and the checker know nothing of them
 processes can show break PostgreSQL's store too.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from random import Random
@@ -37,7 +38,9 @@ from duetime.store.sqlite import intake as sqlite_intake
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.limiting import Limited, free_holds
 from duetime.store.sqlite.sweep import SweepRole
+from duetime.worker.carried_runs import Held
 from duetime.worker.slots import Slots
+from duetime.worker.stream_source import StreamSource
 from duetime.worker.worker import Worker
 
 _TAKE_OVER = "update duetime.runs set worker_id = $1 where id = any($2::uuid[]) returning id, fence"
@@ -275,11 +278,28 @@ def never_compare(_seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def acknowledge_first(_seed: int) -> Iterator[None]:
+    """A message is done for its broker before the store has the end of its run."""
+    real = StreamSource._end
+
+    async def end(self: StreamSource, worker_id: UUID, ended: Sequence[tuple[Held, Completion]]) -> frozenset[UUID]:
+        for each, _ in ended:
+            each.acknowledge(each.deliveries)
+        await asyncio.sleep(0.5)
+        return await real(self, worker_id, ended)
+
+    with patch.object(StreamSource, "_end", end):
+        yield
+
+
 class Mutant(NamedTuple):
     broken: Callable[[int], AbstractContextManager[None]]
     """The product is broken inside of this block; the seed draws when."""
     promises: tuple[str, ...]
     """Any of these has to be found broken."""
+    streamed: bool = False
+    """It breaks stream queues, which the simulation does not have: a scenario of real processes must notice it."""
 
     def noticed_by(self, violations: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those of the violations by which it is noticed."""
@@ -306,4 +326,6 @@ MUTANTS: dict[str, Mutant] = {
     "ignore-a-limit": Mutant(ignore_a_limit, (limits.WITHIN,)),
     "trust-the-first-look": Mutant(trust_the_first_look, (completion.ALONE,)),
     "wait-for-the-clock": Mutant(wait_for_the_clock, (completion.FREED,)),
+    "acknowledge-first": Mutant(acknowledge_first, _UNDONE, streamed=True),
 }
+SIMULATED = {name: mutant for name, mutant in MUTANTS.items() if not mutant.streamed}

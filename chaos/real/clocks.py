@@ -1,7 +1,6 @@
 """Clocks that can be put forward and back, where libfaketime is installed; monotonic time stays what it is."""
 
 import os
-import select
 import subprocess
 import sys
 import time
@@ -34,12 +33,6 @@ def put_forward(clock_file: Path, ahead: float) -> dict[str, str]:
     clock_file.write_text(f"{ahead:+.2f}\n")
     clock_file.chmod(0o644)
     return {**preloading(clock_file), AHEAD: f"{ahead}"}
-
-
-def keep_sleeping() -> None:
-    """Let `time.sleep` work although the clock was put forward: libfaketime mistakes its monotonic deadline."""
-    if AHEAD in os.environ:
-        time.sleep = lambda seconds: select.select([], [], [], float(seconds)) and None
 
 
 def seen_through(clock_file: Path) -> float:

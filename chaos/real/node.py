@@ -7,7 +7,6 @@ from pathlib import Path
 
 from chaos.history import Files
 from chaos.mutants import MUTANTS
-from chaos.real.clocks import keep_sleeping
 from chaos.real.deaths import die_if_asked
 from chaos.real.environment import LOGS, MUTANT
 from chaos.real.lies import lie_if_asked
@@ -15,7 +14,6 @@ from duetime.cli.main import main
 
 if __name__ == "__main__":
     files = Files(Path(os.environ[LOGS]))
-    keep_sleeping()
     lie_if_asked(files)
     die_if_asked(files)
     mutant = os.environ.get(MUTANT)

@@ -359,6 +359,35 @@ async def test_what_was_stored_before_the_change_is_not_published(
     assert (await server.post("/v1/jobs", body)).json["via"] == "stream", "without a nonce it is not a repeated one"
 
 
+async def test_a_server_that_stood_still_stores_nothing_that_was_published(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had read that the queue goes through the store; the request was repeated at another server meanwhile."""
+    store, stands, goes_on = streamed.store.intake.submit, asyncio.Event(), asyncio.Event()
+
+    async def submit(tenant_id: int, jobs: Any) -> Any:
+        if not stands.is_set():
+            stands.set()
+            await goes_on.wait()
+        return await store(tenant_id, jobs)
+
+    monkeypatch.setattr(streamed.store.intake, "submit", submit)
+    body = {"task": "send", "args": {"to": "x"}, "queue": "post"}
+    nonce = {"Duetime-Nonce": str(ids.new_id())}
+    settings = streamed.app.settings
+    async with serving(streamed.store, settings) as one, serving(streamed.store, settings) as other:
+        late = asyncio.create_task(one.post("/v1/jobs", body, headers=nonce))
+        await stands.wait()
+        await other.service.store.streams.set_stream(DEFAULT_TENANT, "post", streamed.queue.settings)
+        published = await other.post("/v1/jobs", body, headers=nonce)
+        goes_on.set()
+        assert ((await late).status, published.json["via"]) == (503, "stream")
+        assert await counts(streamed) == (0, 0)
+        one.service.streaming.kinds.forget()
+        again = await one.post("/v1/jobs", body, headers=nonce)
+        assert (again.json["run_id"], again.json["via"]) == (published.json["run_id"], "stream")
+
+
 async def test_a_store_without_stream_queues_is_read_once_a_second(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     make_app(app)
     store = await app.store()

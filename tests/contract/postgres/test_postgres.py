@@ -27,6 +27,7 @@ from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.schema import VERSION
+from duetime.store.rules.caller_keys import IDEMPOTENCY
 from duetime.store.shared.transaction import Transaction
 from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
@@ -53,6 +54,11 @@ async def test_a_key_that_another_transaction_holds_is_refused_without_waiting(
             with pytest.raises(KeyInFlight):
                 await submit(store, job(), job(idempotency_key="order-7"))
             assert (await submit(store, job(idempotency_key="order-8"))).created
+            asked = [(IDEMPOTENCY, "order-8"), (IDEMPOTENCY, "order-7")]
+            assert await store.intake.known_keys(TENANT, asked) == {(IDEMPOTENCY, "order-8")}
+            with pytest.raises(KeyInFlight):
+                await store.intake.known_keys(TENANT, asked, certain=True)
+    assert await store.intake.known_keys(TENANT, asked, certain=True) == set(asked)
     answer = await submit(store, job(idempotency_key="order-7"))
     assert (answer.job_id, answer.created) == (item.id, False)
 
