@@ -34,6 +34,8 @@ PREFIX = "chaos"
 _GROUP = "duetime"
 _ASKED = 10.0
 """Seconds for an answer of Kafka."""
+_STARTED = 180.0
+"""Seconds for its start, which takes long beside everything else."""
 
 
 class Sent(NamedTuple):
@@ -163,6 +165,8 @@ class Kafka(StreamBroker):
     def __init__(self) -> None:
         super().__init__()
         self._cluster = KafkaCluster()
+        for node in self._cluster.nodes:
+            node.seconds_to_start = _STARTED
         self._dead: KafkaServer | None = None
         self._client: dict[str, str | int | float | bool] = {
             "bootstrap.servers": ",".join(f"127.0.0.1:{node.port}" for node in self._cluster.nodes),
