@@ -93,6 +93,7 @@ class StreamFaults:
         """The broker hears everybody, and its answers go nowhere: what was published then fails all the same."""
         assert isinstance(self._broker, Redis)
         async with self._away:
+            await self._published(self._broker)
             struck, before = monotonic(), await self._broker.added()
             self._broker.proxy.set_way(Way.HALF)
             await asyncio.sleep(strike.lasts)
@@ -100,6 +101,12 @@ class StreamFaults:
             self._broker.proxy.reset()  # what was written to a dead line stays lost
             self._broker.proxy.set_way(Way.OPEN)
             self._record(strike, monotonic(), "broker", t=struck, came_of_it=added)
+
+    async def _published(self, broker: Redis) -> None:
+        """Wait until runs go through the stream, so that there are lines that a publish can go out on."""
+        before, deadline = await broker.added(), monotonic() + _LEFT_ALONE
+        while await broker.added() <= before + _COPIES and monotonic() < deadline:
+            await asyncio.sleep(0.1)
 
     async def duplicate(self, strike: Strike) -> None:
         """Messages of any age come again, most of them done long ago."""
