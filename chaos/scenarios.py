@@ -19,6 +19,8 @@ class Scenario(NamedTuple):
     lasts: float | None = None
     strengths: tuple[float, ...] = ()
     """Taken in turn."""
+    jitter: float = 0.5
+    """By which share the time between two strikes varies."""
     first: float = 3.0
     """When to strike for the first time, in seconds."""
     most: int | None = None
@@ -239,13 +241,14 @@ SCENARIOS = {
     # At least as far apart as servers need to agree on the kind of a queue, so that runs are carried in between.
     "streams-change": Scenario(
         ("change kind",),
-        seconds=58.0,
-        every=18.5,
+        seconds=48.0,
+        every=20.0,
+        jitter=0.05,
         rate=60.0,
         stream="redis",
         stored_first=True,
         over_http=True,
-        demands=Demands(strikes=3, carried=100),
+        demands=Demands(strikes=3, carried=500, carries_again=True),
     ),
     "streams-midnight": Scenario(
         ("duplicate", "kill worker", "reset offsets"),

@@ -41,7 +41,7 @@ def _draw(random: Random, scenario: Scenario) -> list[Strike]:
         if not left:
             left = random.sample(list(scenario.kinds), len(scenario.kinds))
         strikes.append(_strike(random, t, left.pop()))
-        t += scenario.every * random.uniform(0.5, 1.5)
+        t += scenario.every * random.uniform(1.0 - scenario.jitter, 1.0 + scenario.jitter)
     return strikes
 
 
