@@ -7,10 +7,12 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+import uvloop
 
 from duetime.errors import InvalidInput, StreamUnavailable
 from duetime.streams.address import broker_at
 from duetime.streams.protocol import Broker
+from duetime.streams.redis import RedisBroker
 from duetime.streams.redis_checks import warnings_of
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
@@ -267,3 +269,23 @@ async def test_one_error_clears_out_the_connections_of_an_outage(
         await broker.publish(stream, [b"two"])
     await broker.publish(stream, [b"three"])
     assert (await broker.depths([stream]))[stream].messages == 6
+
+
+def test_a_connection_that_is_lost_before_a_command_makes_redis_unavailable(server: RedisServer, stream: str) -> None:
+    """uvloop raises an error of its own for it, which no caller expects."""
+
+    async def publish() -> None:
+        broker = broker_at(server.address)
+        await broker.open()
+        assert isinstance(broker, RedisBroker)
+        ((_, connection),) = broker._redis._idle
+        assert connection._writer is not None
+        connection._writer.transport.abort()
+        await asyncio.sleep(0.05)
+        with pytest.raises(StreamUnavailable):
+            await broker.publish(stream, [b"lost"])
+        await broker.publish(stream, [b"kept"])
+        await broker.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(publish())

@@ -87,7 +87,7 @@ class RedisBuckets:
         name = f"duetime_limit_{bucket.tenant_id}_{holder}"
         try:
             given, told = await self._take(keys=[name], args=[bucket.rate, bucket.size, need, back])
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, RuntimeError) as error:  # the last is uvloop's, for a lost connection
             raise StoreUnavailable(f"the Redis of submission limits cannot be reached: {reason_of(error)}") from error
         level = float(told)
         wait = 0.0 if given == need else (min(need, bucket.size) - level) / bucket.rate

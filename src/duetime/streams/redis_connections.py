@@ -11,7 +11,7 @@ from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, ResponseError
 
 from duetime.clock import monotonic
 
@@ -50,7 +50,10 @@ class RedisConnections:
         connection = await self._ready()
         answers: list[Any] = []
         try:
-            await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            try:
+                await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            except RuntimeError as error:  # uvloop's, for a connection that was lost a moment ago
+                raise ConnectionError(str(error)) from error
             while len(answers) < len(commands):
                 try:
                     answers.append(await connection.read_response())
