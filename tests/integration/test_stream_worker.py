@@ -369,6 +369,27 @@ async def test_a_stream_is_left_to_the_workers_that_have_its_tasks(
     assert set(landed) == {first.run_id}
 
 
+async def test_announcements_are_left_to_the_workers_that_have_the_tasks(
+    app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers would otherwise take many, and the runs would wait until a worker looks at its lanes."""
+    monkeypatch.setattr(stream_feed, "_FIRST_LEFT", 3600.0)
+    monkeypatch.setattr(stream_feed, "_LONGEST_LEFT", 3600.0)
+
+    @app.task(name="known", queue=QUEUE)
+    async def known() -> None: ...
+
+    async with working(app):
+        await mail.publish([Announcement(new_id(), 10**6)])
+        await eventually(mail.is_empty)
+        await mail.publish([Announcement(new_id(), 10**6)])
+        for _ in range(2):  # while the worker goes on with other streams
+            (run,) = await mail.carry("known", {}, tier=Tier.HIGH)
+            await app.wait(show("job", run.job_id), "20s")
+        medium = mail.stream(Tier.MEDIUM).text
+        assert (await mail.broker.depths([medium]))[medium].messages == 1
+
+
 async def test_a_paused_queue_is_not_fetched_from(app: App, mail: Streamed) -> None:
     ran = asyncio.Event()
 

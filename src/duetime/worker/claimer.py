@@ -122,9 +122,9 @@ class Claimer:
         """The runs of these queues of tenants are announced."""
         self._planner.announced = queues
 
-    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> None:
-        """Claim those of these runs that are in lanes which this worker serves, and start them. When it raises
-        `StoreUnavailable`, it must be called again with the same runs."""
+    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> bool:
+        """Claim those of these runs that are in lanes which this worker serves, and start them; false when none is.
+        When it raises `StoreUnavailable`, it must be called again with the same runs."""
         asked = self._announced
         if asked is None or asked[0] is not session:
             if any(each.lane_id not in self._planner.lanes for each in announced):
@@ -134,7 +134,7 @@ class Claimer:
             lanes = self._lanes.open_lanes(self._planner)
             served = [each for each in announced if each.lane_id in lanes]
             if not served or self.session is not session:
-                return
+                return bool(served)
             asked = (session, session.begin_claim(), served)
         again, self._announced = self._announced is asked, asked
         _, claim_no, served = asked
@@ -144,6 +144,7 @@ class Claimer:
             await self._claims.release(session.id, [claim_no])
         self._announced = None
         self._begin(session, claim_no, claimed)
+        return True
 
     async def tick(self) -> float:
         session = self.session

@@ -16,6 +16,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from math import inf
 from typing import NamedTuple
 from uuid import UUID
 
@@ -97,6 +98,8 @@ class Feed:
         """Streams that are left to other processes, and until when."""
         self._left_for: dict[str, float] = {}
         """For how many seconds they were left last, because their runs are for others."""
+        self._ours_at: dict[str, float] = {}
+        """When a stream last had a run for this worker."""
         self._shares = Shares(strict=context.wants.strict)
         self._agenda = Agenda()
         self._agenda_until = 0.0
@@ -260,7 +263,7 @@ class Feed:
                 elif isinstance(message, Refused):
                     self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
-                self._leave_to_others(stream, runs)
+                self._learn_whose(stream, ours=any(self._place_of(run.lane.task) is not None for run in runs))
                 self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
     def _start(self, runs: Sequence[CarriedRun], deliveries: Sequence[Delivery], opened: Mapping[UUID, Opened]) -> None:
@@ -313,13 +316,16 @@ class Feed:
             held[run_id] = Held(run, session, acknowledge, [delivery], started, now, now)
             start(session, 0, claimed, lane)
 
-    def _leave_to_others(self, stream: str, runs: Sequence[CarriedRun]) -> None:
-        """Leave a stream alone for a moment if all its runs are of tasks that are unknown here."""
-        if any(self._place_of(run.lane.task) is not None for run in runs):
+    def _learn_whose(self, stream: str, *, ours: bool) -> None:
+        """Leave a stream alone for a moment if all its runs, carried and announced, are of tasks that are unknown
+        here."""
+        now = monotonic()
+        if ours:
+            self._ours_at[stream] = now
             self._left_for.pop(stream, None)
-            return
-        seconds = self._left_for[stream] = min(_LONGEST_LEFT, 2 * self._left_for.get(stream, _FIRST_LEFT / 2))
-        self._left[stream] = monotonic() + seconds
+        elif now - self._ours_at.get(stream, -inf) > _LONGEST_LEFT:
+            seconds = self._left_for[stream] = min(_LONGEST_LEFT, 2 * self._left_for.get(stream, _FIRST_LEFT / 2))
+            self._left[stream] = now + seconds
 
     def _place_of(self, task: str) -> Place | None:
         """Where runs of a task are executed here; None: nowhere."""
@@ -354,8 +360,10 @@ class Feed:
             self._to_land = []
         if self._announced:
             announced = self._announced
-            await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
+            served = await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
             self._announced = []
+            for stream in {delivery.stream for _, delivery in announced}:
+                self._learn_whose(stream, ours=served)
             self._acknowledge([delivery for _, delivery in announced])
 
     # Acknowledgements.
