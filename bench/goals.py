@@ -1,9 +1,11 @@
 """What figures must reach, and what they are stretched for."""
 
+from bench.peers.names import PYTHON_PEERS
+
 
 class Target:
-    """What a figure must reach: itself (`least`, `most`), or as a ratio to the limit or the best peer. `stretch` is
-    what it would be good to reach: told, and never judged by."""
+    """What a figure must reach: itself (`least`, `most`), or as a ratio to the limit or the best peer `among` these.
+    `stretch` is what it would be good to reach: told, and never judged by."""
 
     def __init__(
         self,
@@ -12,8 +14,10 @@ class Target:
         most: float | None = None,
         of_limit: float | None = None,
         of_best_peer: float | None = None,
+        among: frozenset[str] = PYTHON_PEERS,
         stretch: float | None = None,
     ) -> None:
+        self.among = among
         self.stretch = stretch
         self.wanted: dict[str, float] = {
             name: value

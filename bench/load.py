@@ -34,6 +34,19 @@ class Connection:
         media: str = "application/json",
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> bytes:
+        status, content = await self.exchange(method, path, body, media, headers)
+        assert status < 300, f"{method} {path}: {status} {content[:300]!r}"
+        return content
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        media: str = "application/json",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> tuple[int, bytes]:
+        """The status and the content of the response."""
         assert self._reader is not None and self._writer is not None
         more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"{method} {path} HTTP/1.1\r\n{self._head}{media}\r\n{more}content-length: {len(body)}\r\n\r\n"
@@ -41,9 +54,7 @@ class Connection:
         answer = await self._reader.readuntil(b"\r\n\r\n")
         status = int(answer[9:12])
         length = int(answer.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0] or 0)
-        content = await self._reader.readexactly(length)
-        assert status < 300, f"{method} {path}: {status} {content[:300]!r}"
-        return content
+        return status, await self._reader.readexactly(length)
 
     async def post(self, path: str, body: Any, headers: Mapping[str, str] = MappingProxyType({})) -> Any:
         return msgspec.json.decode(await self.ask("POST", path, msgspec.json.encode(body), headers=headers))

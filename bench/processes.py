@@ -130,8 +130,9 @@ def duetime_server(dsn: str) -> Iterator[Process]:
 
 
 @contextmanager
-def duetime_worker(dsn: str, tally: Path, slots: int = 1000) -> Iterator[Process]:
+def duetime_worker(dsn: str, tally: Path, slots: int = 1000, **more: str) -> Iterator[Process]:
     environ = {"DUETIME_DATABASE_URL": dsn, "DUETIME_LOG_LEVEL": "warning", "TALLY": str(tally), "DUETIME_GRACE": "1s"}
+    environ |= more
     command = ("-m", "duetime.cli", "worker", "bench.tasks:app", "--slots", str(slots))
     with started(*command, says="working on", **environ) as process:
         yield process

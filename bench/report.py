@@ -134,7 +134,7 @@ class Report:
         of_best = {key: _ratio(figure, best_figures.get(key), self._better[key]) for key, figure in ours.items()}
         told = (unavailable or {}).keys()
         missing = {
-            key: sorted(PYTHON_PEERS - peers.get(key, {}).keys())
+            key: sorted(targets[key].among - peers.get(key, {}).keys())
             for key in ours
             if key in targets and targets[key].asks_for_peers
         }

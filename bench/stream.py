@@ -1,139 +1,133 @@
-"""Stream: ready no-op runs through Redis and one worker process, with history and one completion per run id.
+"""Stream: ready no-op runs through a broker and one worker process, with history and one completion per run id.
 
-The runs are in the stream before the worker starts. The limit is a pinned loop of the raw clients (`limits/stream.py`).
-Both go from the first read to the last completion. The same worker drains the same number of runs from the store's own
-lanes for comparison. Latency is the time from publishing to an idle worker until the task begins. The notes have the
-CPU time of the database per run, from the submission in bulk to the end, both ways.
+duetime is driven like its peers: one process submits, then a worker process with 1,000 slots starts. The limit is a
+pinned loop of the raw clients (`limits/stream.py`, `limits/kafka.py`). Both go from the first read to the last
+completion. The same worker drains the same number of runs from the store's own lanes for comparison. The peers are
+those on Redis, which keep jobs in its memory only; duetime's Redis writes its log every second.
+
+Submitting is compared with submitting to the store in the same run: `App.submit` one at a time, and one job per HTTP
+request over 64 connections. Latency is the time from publishing to an idle worker until the task begins. What a run
+costs the database is a part of what it costs through the store (`stream_cost.py`).
 """
 
 import asyncio
 import time
-import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from datetime import timedelta
+from contextlib import ExitStack
 
-from bench import drain, limits
+import msgspec
+
+from bench import limits
 from bench.context import Bench
 from bench.ended import ended_rate
 from bench.goals import Target
-from bench.processes import cpu_of_family
+from bench.peers.names import REDIS_PEERS
+from bench.processes import duetime_server, root_key
+from bench.report import Report
 from bench.shares import share
 from bench.stores import migrated
-from duetime.crypto.sealer import Sealer
-from duetime.engine.intake import prepare
-from duetime.model.carried import StreamSettings
-from duetime.model.job import DEFAULT_TENANT
-from duetime.model.lane import Tier
+from bench.stream_cost import KINDS, cost_of, weigh
+from bench.streamed import apart, publishing, through
+from bench.submit import send
+from duetime.model.job import DEFAULT_QUEUE
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol.store import Store
-from duetime.streams.address import broker_at
-from duetime.streams.message import MessageCodec
-from duetime.streams.names import StreamName, streams_of
-from duetime.streams.protocol import Broker
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.stream_source import StreamSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker
+from tests.support.jvm_servers import KafkaServer
 from tests.support.redis_server import RedisServer
 
 QUEUE = "stream"
-SLOTS = 1_000
 GAP = 0.02
-COST = "database, µs of CPU per run"
+CALLERS = 64
+RATIO = "× the store's"
+PART = "% of the store's"
+JOB = msgspec.json.encode({"task": "nothing", "args": {"to": "x" * 190}})
 TARGETS = {
-    ("postgres", "redis"): Target(of_limit=0.6, of_best_peer=3.0),
-    ("postgres", "idle to started p50, ms"): Target(most=2.0),
+    ("postgres", "redis"): Target(of_limit=0.6, of_best_peer=3.0, among=REDIS_PEERS),
+    ("postgres", "kafka"): Target(of_limit=0.5),
+    ("postgres", "App.submit"): Target(least=3.0),
+    ("postgres", "http single"): Target(least=1.3),
+    ("postgres", "idle to started p50"): Target(most=2.0),
+    ("postgres", "database CPU, plain"): Target(most=45.0, stretch=35.0),
+    **{("postgres", f"database CPU, {kind}"): Target(most=110.0) for kind in KINDS if kind != "plain"},
 }
 
 
 async def run(bench: Bench) -> None:
     report = bench.report("stream", "runs/s")
     runs = bench.knobs.scaled(100_000)
-    report.notes |= {"slots": SLOTS, "runs": runs}
-    with RedisServer(appendonly="yes", appendfsync="everysec") as redis:
+    report.notes |= {"runs": runs, "runs for a cost": bench.knobs.scaled(20_000, least=1_000), "costs": {}}
+    with ExitStack() as brokers:
+        redis = brokers.enter_context(RedisServer(appendonly="yes", appendfsync="everysec"))
+        kafka = None
+        if (missing := KafkaServer.missing()) is None:
+            kafka = brokers.enter_context(KafkaServer())
+        else:
+            report.notes["not measured"] = missing
         for _ in range(bench.knobs.rounds):
             report.limit("postgres", "redis", await limits.drain_redis(bench.databases.postgres(), redis.address, runs))
-            cost: dict[str, float] = {}
-            report.ours("postgres", "redis", await _drain(bench, redis, runs, cost))
-            report.ours("postgres", "store", await _drain_store(bench, runs, cost))
-            cost["stream / store"] = cost["stream"] / cost["store"]
-            report.notes.setdefault(COST, []).append(cost)
+            await _drain(bench, report, "redis", runs, PEER_STREAM=apart(redis.address))
+            if kafka is not None:
+                servers = f"127.0.0.1:{kafka.port}"
+                limit = await limits.drain_kafka(bench.databases.postgres(), servers, runs)
+                report.limit("postgres", "kafka", limit)
+                await _drain(bench, report, "kafka", runs, PEER_STREAM=apart(kafka.address))
+            await _drain(bench, report, "store", runs)
+            await _submitting(bench, report, redis)
+            await _costs(bench, report, redis)
             lags = await _lags(bench, redis, int(bench.knobs.seconds / GAP))
-            report.ours("postgres", "idle to started p50, ms", share(lags, 0.5) * 1000)
-            async for peer, figure in bench.peers.measured(lambda peer: peer.drain(bench.knobs.scaled(peer.drains))):
+            report.ours("postgres", "idle to started p50", share(lags, 0.5) * 1000, unit="ms", better="lower")
+            drained = bench.peers.measured(lambda peer: peer.drain(bench.knobs.scaled(peer.drains)), among=REDIS_PEERS)
+            async for peer, figure in drained:
                 report.peer("postgres", "redis", peer.name, figure)
+        await weigh(bench, report, redis)
     report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
 
 
-@contextmanager
-def _database_cost(bench: Bench, runs: int, cost: dict[str, float], name: str) -> Iterator[None]:
-    """What the database uses inside the block, in microseconds of CPU per run."""
-    pid = bench.databases.server.pid
-    before = cpu_of_family(pid)
-    yield
-    cost[name] = (cpu_of_family(pid) - before) / runs * 1e6
+async def _drain(bench: Bench, report: Report, variant: str, runs: int, **told: str) -> None:
+    place = bench.ours.place()
+    started = await bench.ours.drain(runs, place, **told)
+    report.ours("postgres", variant, started, beside_limit=await ended_rate(place, runs))
 
 
-async def _drain(bench: Bench, redis: RedisServer, runs: int, cost: dict[str, float]) -> float:
-    dsn = bench.databases.postgres()
-    async with migrated(PostgresStore(dsn)) as store, _streamed(store, redis) as (broker, stream):
-        with _database_cost(bench, runs, cost, "stream"):
-            await fill(store, broker, stream, runs)
-            await drain_stream(store, runs)
-        return await ended_rate(dsn, runs)
+async def _submitting(bench: Bench, report: Report, redis: RedisServer) -> None:
+    singles, requests = bench.knobs.scaled(3_000), bench.knobs.scaled(6_000)
+    streamed = await bench.ours.submit(singles, bulk=False, PEER_STREAM=apart(redis.address))
+    stored = await bench.ours.submit(singles, bulk=False)
+    report.ours("postgres", "App.submit", streamed / stored, unit=RATIO)
+    rates = []
+    for address in (apart(redis.address), None):
+        dsn = bench.databases.postgres()
+        async with migrated(PostgresStore(dsn)) as store:
+            key = await root_key(store)
+            if address is not None:
+                await through(store, DEFAULT_QUEUE, address)
+        with duetime_server(dsn) as server:
+            rates.append(await send(server.url, key, "/v1/jobs", JOB, "application/json", requests, CALLERS))
+    report.ours("postgres", "http single", rates[0] / rates[1], unit=RATIO)
+    report.notes.setdefault("submitted a second, through Redis and to the store", []).append(
+        {"App.submit": [streamed, stored], "http single": rates}
+    )
 
 
-async def _drain_store(bench: Bench, runs: int, cost: dict[str, float]) -> float:
-    dsn = bench.databases.postgres()
-    async with migrated(PostgresStore(dsn)) as store:
-        with _database_cost(bench, runs, cost, "store"):
-            await drain.fill(store, runs)
-            await drain.drain(store, drain.TASKS["async"], runs, slots=SLOTS)
-        return await ended_rate(dsn, runs)
-
-
-async def drain_stream(store: Store, runs: int, *, slots: int = SLOTS) -> None:
-    worker = Worker(StreamSource(store), {"nothing": drain.TASKS["async"]}, WorkerLimits(slots=slots))
-    working = asyncio.create_task(worker.run())
-    try:
-        await drain._completed(worker, working, runs)
-    finally:
-        worker.stop()
-        await working
-
-
-@asynccontextmanager
-async def _streamed(store: Store, redis: RedisServer) -> AsyncIterator[tuple[Broker, StreamName]]:
-    address = f"{redis.address}?prefix=b{uuid.uuid4().hex[:12]}"
-    queue = await store.streams.set_stream(DEFAULT_TENANT, QUEUE, StreamSettings(address))
-    assert queue is not None
-    broker = broker_at(address)
-    await broker.open()
-    try:
-        names = streams_of(queue, shared=broker.shared)
-        await broker.check([name.text for name in names.values()])
-        yield broker, names[Tier.MEDIUM]
-    finally:
-        await broker.close()
-
-
-async def fill(store: Store, broker: Broker, stream: StreamName, runs: int, task: str = "nothing") -> None:
-    """Ready runs, with 200 bytes of arguments and a timeout, as a submission publishes them."""
-    codec = MessageCodec(Sealer(()))
-    for start in range(0, runs, 1000):
-        jobs = [
-            prepare(task=task, args={"to": "x" * 190}, max_payload=1000, queue=QUEUE, timeout=timedelta(seconds=30))
-            for _ in range(min(1000, runs - start))
-        ]
-        await broker.publish(stream.text, await codec.pack(stream, await store.streams.carry(DEFAULT_TENANT, jobs)))
+async def _costs(bench: Bench, report: Report, redis: RedisServer) -> None:
+    """What runs of each kind cost the database, as a part of what they cost through the store."""
+    runs = bench.knobs.scaled(20_000, least=1_000)
+    for kind in KINDS:
+        streamed = await cost_of(bench, kind, runs, redis)
+        stored = await cost_of(bench, kind, runs, None)
+        report.ours("postgres", f"database CPU, {kind}", 100 * streamed / stored, unit=PART, better="lower")
+        report.notes["costs"].setdefault(f"{kind}: µs of database CPU, through Redis and the store", []).append(
+            [streamed, stored]
+        )
 
 
 async def _lags(bench: Bench, redis: RedisServer, count: int) -> list[float]:
     """Seconds from publishing to the start of the task, sorted."""
     began, started_at = asyncio.Event(), 0.0
 
-    async def note(to: str) -> None:
+    async def note(sent: float, to: str) -> None:
         nonlocal started_at
         started_at = time.perf_counter()
         began.set()
@@ -141,7 +135,7 @@ async def _lags(bench: Bench, redis: RedisServer, count: int) -> list[float]:
     lags = []
     async with (
         migrated(PostgresStore(bench.databases.postgres())) as store,
-        _streamed(store, redis) as (broker, stream),
+        publishing(store, QUEUE, apart(redis.address)) as publisher,
     ):
         worker = Worker(StreamSource(store), {"note": define("note", note)}, WorkerLimits(slots=100))
         working = asyncio.create_task(worker.run())
@@ -149,7 +143,7 @@ async def _lags(bench: Bench, redis: RedisServer, count: int) -> list[float]:
             await asyncio.sleep(GAP)
             began.clear()
             sent = time.perf_counter()
-            await fill(store, broker, stream, 1, "note")
+            await publisher.publish(1, "note")
             await began.wait()
             if number >= 5:
                 lags.append(started_at - sent)

@@ -81,14 +81,14 @@ async def _peers(bench: Bench, report: Report) -> None:
 
 
 async def _single(url: str, key: str, requests: int) -> float:
-    return await _send(url, key, "/v1/jobs", JOB, "application/json", requests, CALLERS)
+    return await send(url, key, "/v1/jobs", JOB, "application/json", requests, CALLERS)
 
 
 async def _bulk(url: str, key: str, batches: int) -> float:
-    return HTTP_BATCH * await _send(url, key, "/v1/jobs/batch", LINES, NDJSON, batches, BULK_CALLERS)
+    return HTTP_BATCH * await send(url, key, "/v1/jobs/batch", LINES, NDJSON, batches, BULK_CALLERS)
 
 
-async def _send(url: str, key: str, path: str, body: bytes, media: str, count: int, callers: int) -> float:
+async def send(url: str, key: str, path: str, body: bytes, media: str, count: int, callers: int) -> float:
     """Requests a second."""
     connections = [await Connection(url, key).open() for _ in range(callers)]
     left = iter(range(count))

@@ -3,7 +3,7 @@
 import asyncio
 
 from bench.peers.tally import hit
-from duetime import App, Context
+from duetime import App, Context, RetryPolicy
 
 app = App()
 
@@ -28,6 +28,13 @@ async def computing(sent: float, to: str) -> None:
     """As much to compute each time, about 50 µs of a core: by a clock it would be less where cores are crowded."""
     hit(sent)
     sum(number * number for number in range(650))
+
+
+@app.task(name="fails_once", timeout="30s", retry=RetryPolicy(retries=1, base=1.0))
+async def fails_once(ctx: Context, sent: float, to: str) -> None:
+    if ctx.attempt == 1:
+        raise RuntimeError("the first attempt fails")
+    hit(sent)
 
 
 @app.task(name="report")

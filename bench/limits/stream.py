@@ -4,7 +4,7 @@ twice."""
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $6::bytea[]) as 
 """
 
 
-class _Message(msgspec.Struct, array_like=True, gc=False):
+class Message(msgspec.Struct, array_like=True, gc=False):
     run_id: UUID
     job_id: UUID
     tenant_id: int
@@ -34,7 +34,15 @@ class _Message(msgspec.Struct, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder(uuid_format="bytes").encode
-_decode = msgspec.msgpack.Decoder(_Message).decode
+decode = msgspec.msgpack.Decoder(Message).decode
+
+
+def bodies(runs: int) -> Iterator[list[bytes]]:
+    """Packed runs, a thousand at a time."""
+    due = time.time_ns() // 1000
+    for start in range(0, runs, 1000):
+        pairs = zip(*[iter(new_ids(2 * min(1000, runs - start)))] * 2, strict=True)
+        yield [_encode(Message(run_id, job_id, 1, "nothing", due, ARGS, 30_000)) for run_id, job_id in pairs]
 
 
 async def drain_redis(dsn: str, url: str, runs: int) -> float:
@@ -65,11 +73,9 @@ async def _ask(redis: Redis, *command: Any) -> Any:
 
 async def _fill(redis: Redis, runs: int) -> None:
     await _ask(redis, "XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM")
-    due = time.time_ns() // 1000
-    for start in range(0, runs, 1000):
+    for batch in bodies(runs):
         pipeline = redis.pipeline(transaction=False)
-        for run_id, job_id in zip(*[iter(new_ids(2 * min(1000, runs - start)))] * 2, strict=True):
-            body = _encode(_Message(run_id, job_id, 1, "nothing", due, ARGS, 30_000))
+        for body in batch:
             pipeline.execute_command("XADD", STREAM, "*", "m", body)
         await pipeline.execute()
 
@@ -81,7 +87,7 @@ async def _drain(redis: Redis, connection: "asyncpg.Connection[Any]", runs: int)
     while done < runs:
         command = ("XREADGROUP", "GROUP", GROUP, "one", "COUNT", BATCH, "STREAMS", STREAM, ">")
         ((_, entries),) = await _ask(redis, *command)
-        messages = [_decode(fields[1]) for _, fields in entries]
+        messages = [decode(fields[1]) for _, fields in entries]
         if writing is not None:
             await writing
         writing = asyncio.create_task(_write(redis, connection, worker, [entry[0] for entry in entries], messages))
@@ -95,8 +101,16 @@ async def _write(
     connection: "asyncpg.Connection[Any]",
     worker: UUID,
     ids: Sequence[bytes],
-    messages: Sequence[_Message],
+    messages: Sequence[Message],
 ) -> None:
+    await write_history(connection, worker, messages)
+    pipeline = redis.pipeline(transaction=True)
+    pipeline.execute_command("XACK", STREAM, GROUP, *ids)
+    pipeline.execute_command("XDEL", STREAM, *ids)
+    await pipeline.execute()
+
+
+async def write_history(connection: "asyncpg.Connection[Any]", worker: UUID, messages: Sequence[Message]) -> None:
     started = time.time_ns() // 1000
     await connection.execute(
         _INSERT,
@@ -107,7 +121,3 @@ async def _write(
         worker,
         [each.args for each in messages],
     )
-    pipeline = redis.pipeline(transaction=True)
-    pipeline.execute_command("XACK", STREAM, GROUP, *ids)
-    pipeline.execute_command("XDEL", STREAM, *ids)
-    await pipeline.execute()

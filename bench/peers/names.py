@@ -3,6 +3,7 @@
 PYTHON_PEERS = frozenset(
     {"celery", "dramatiq", "rq", "huey", "arq", "procrastinate", "pgqueuer", "apscheduler", "apscheduler-memory"}
 )
+REDIS_PEERS = frozenset({"celery", "dramatiq", "rq", "huey", "arq"})
 NODE_PEERS = frozenset({"graphile"})
 BLOCKING_PEERS = ("celery", "dramatiq", "rq", "huey")
 """They run plain functions in threads or processes, and nothing else."""

@@ -67,11 +67,11 @@ class Peer:
         """Make its environment; raises `CannotRun`."""
         self._command()
 
-    async def submit(self, count: int, *, bulk: bool) -> float:
+    async def submit(self, count: int, *, bulk: bool, **environ: str) -> float:
         """Jobs a second."""
         url = self.place()
-        await self._ask(url, "reset")
-        seconds = await self._ask(url, "submit", str(count), "bulk" if bulk else "single")
+        await self._ask(url, "reset", **environ)
+        seconds = await self._ask(url, "submit", str(count), "bulk" if bulk else "single", **environ)
         return (count - 1) / float(seconds)
 
     async def drain(self, count: int, url: str | None = None, **environ: str) -> float:
@@ -86,7 +86,7 @@ class Peer:
 
     async def fill(self, url: str, count: int, **environ: str) -> None:
         """Jobs that wait for a worker."""
-        await self._ask(url, "reset")
+        await self._ask(url, "reset", **environ)
         await self._ask(url, "submit", str(count), "bulk", **environ)
         if url.startswith("postgresql://"):
             await settle(url)

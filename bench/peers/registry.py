@@ -5,12 +5,13 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 from bench.knobs import Knobs
 from bench.peers.environments import CannotRun, redis_server
+from bench.peers.names import NODE_PEERS, PYTHON_PEERS
 from bench.peers.peer import Peer
 from bench.report import console
 
@@ -49,9 +50,11 @@ class Peers:
                     self._leave_out(peer, str(error), self.unavailable)
         return [peer for peer in self._running if peer.name not in self.failed]
 
-    async def measured(self, measure: Callable[[Peer], Awaitable[T]]) -> AsyncIterator[tuple[Peer, T]]:
+    async def measured(
+        self, measure: Callable[[Peer], Awaitable[T]], *, among: Collection[str] = PYTHON_PEERS | NODE_PEERS
+    ) -> AsyncIterator[tuple[Peer, T]]:
         """Each of them with its figure. One that cannot be measured here is named now, and in the results."""
-        for peer in self.all():
+        for peer in [peer for peer in self.all() if peer.name in among]:
             try:
                 figure = await measure(peer)
             except CannotRun as error:

@@ -53,6 +53,11 @@ class BrokerServer:
         """As an operator writes it."""
         raise NotImplementedError
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it does not run"
+        return self._process.pid
+
     def command(self) -> Sequence[str]:
         """The program, which must stay in the foreground."""
         raise NotImplementedError

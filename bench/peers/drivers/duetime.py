@@ -1,6 +1,7 @@
 """duetime itself, driven like everybody else: the command `duetime worker`, and `submit_many`.
 
-`PEER_SLOTS` and `PEER_TASK` name other slots and another task of `bench.tasks`; `LANES` spreads jobs over queues.
+`PEER_SLOTS` and `PEER_TASK` name other slots and another task of `bench.tasks`; `LANES` spreads jobs over queues;
+`PEER_STREAM` is the broker that they go through.
 """
 
 import asyncio
@@ -14,9 +15,10 @@ import uvloop
 
 from bench.peers.driver import ARGUMENT, PLANS, Driver, send, submit
 from bench.processes import ENCRYPTION
+from bench.streamed import through
 from bench.tasks import app
 from duetime.engine.intake import prepare
-from duetime.model.job import DEFAULT_TENANT
+from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT
 from duetime.model.schedule import Once
 from duetime.node.assembly import Node
 from duetime.settings import Settings
@@ -39,6 +41,8 @@ class DuetimeDriver(Driver):
     async def reset(self) -> None:
         store = store_for(self._settings())
         await open_ready(store, migrate=True)
+        if address := os.environ.get("PEER_STREAM"):
+            await through(store, DEFAULT_QUEUE, address)
         await store.close()
 
     async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:

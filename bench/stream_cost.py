@@ -1,0 +1,184 @@
+"""What a run on a stream queue costs, from its submission to its end: the database's CPU for each kind of run, and for
+plain ones also WAL, rows, the worker and the broker.
+
+A worker process is up before the first submission. Starts are counted in shared memory, so that waiting for the end
+costs the database nothing. The kinds are plain (submitted in bulk, due at once), delayed (due in two seconds), fired
+(of recurring jobs) and retried (the first attempt fails, the second comes a second later).
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from bench.context import Bench
+from bench.peers.tally import Tally
+from bench.processes import Process, cpu_of_family, duetime_server, duetime_worker
+from bench.report import Report, console
+from bench.stores import migrated
+from bench.streamed import Publisher, apart, new_job, publishing
+from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_TENANT, Options
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import NOW, Once, Schedule, make_cron
+from duetime.store.postgres import PostgresStore
+from duetime.store.protocol.store import Store
+from tests.support.redis_server import RedisServer
+
+KINDS = ("plain", "delayed", "fired", "retried")
+QUEUE = "stream"
+RETRIES = Options(retry=RetryPolicy(retries=1, base=1.0))
+STILL = 60.0
+"""Workers that start nothing for so long, in seconds, will not."""
+SETTLED = 1.0
+"""Seconds after the last start in which all runs end."""
+_DELAY = timedelta(seconds=2)
+_DUE = "update duetime.cursors set next_fire_at = now(), scan_at = now()"
+ENDED = "select count(distinct run_id), count(*) from duetime.history where end_state is not null"
+"""How many runs have ended, and how often."""
+_SIZE = """
+select sum(pg_total_relation_size(i.inhrelid)) from pg_catalog.pg_inherits i
+where i.inhparent in ('duetime.history'::regclass, 'duetime.spent'::regclass)
+"""
+
+
+async def cost_of(bench: Bench, kind: str, runs: int, redis: RedisServer | None) -> float:
+    """Microseconds of the database's CPU per run, through Redis or the store."""
+    database = bench.databases.server.pid
+    async with _place(bench, redis) as place:
+        if kind in ("delayed", "fired"):  # a worker runs what is ready; a server sees to it that it is
+            if kind == "fired":
+                await place.submit(runs, schedules=_never(1_000))
+            place.start(duetime_server(place.dsn))
+        before = cpu_of_family(database)
+        match kind:
+            case "fired":
+                await place.connection.execute(_DUE)
+            case "delayed":
+                await place.submit(runs, schedules=[Once(at=datetime.now(UTC) + _DELAY)])
+            case "retried":
+                await place.submit_plain(runs, "fails_once", RETRIES)
+            case _:
+                await place.submit_plain(runs)
+        await place.ended(runs)
+        spent = cpu_of_family(database) - before
+        await place.check(runs)
+    return spent / runs * 1e6
+
+
+async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
+    """What a plain run costs in all: for the model of larger installations."""
+    runs = bench.knobs.scaled(100_000, least=1_000)
+    own: dict[str, float] = {}
+    async with _place(bench, redis) as place:
+        pids = {"database": bench.databases.server.pid, "worker": place.worker.pid, "broker": redis.pid}
+        await place.connection.execute("checkpoint")
+        with redis.client() as client:
+            began, empty = await place.written(), int(client.info("memory")["used_memory"])
+            spent = {name: cpu_of_family(pid) for name, pid in pids.items()}
+            await place.pause()
+            await place.submit_plain(runs)
+            own["broker, bytes of memory per waiting run"] = (client.info("memory")["used_memory"] - empty) / runs
+        await place.resume()
+        await place.ended(runs)
+        for name, pid in pids.items():
+            own[f"{name}, µs of CPU"] = (cpu_of_family(pid) - spent[name]) / runs * 1e6
+        own["WAL, bytes"] = (await place.written() - began) / runs
+        await place.check(runs)
+        own["rows, bytes"] = float(await place.connection.fetchval(_SIZE)) / runs
+    report.notes["a plain run through Redis"] = own
+    for name, figure in own.items():
+        console.print(f"  {name}: {figure:,.1f}", style="dim")
+
+
+@asynccontextmanager
+async def _place(bench: Bench, redis: RedisServer | None) -> AsyncIterator["_Place"]:
+    """An empty database, whose queue goes through Redis if there is one, and a worker that has nothing to do yet."""
+    dsn = bench.databases.postgres()
+    async with AsyncExitStack() as stack:
+        tally = Tally(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="duetime-tally-"))))
+        store = await stack.enter_async_context(migrated(PostgresStore(dsn)))
+        publisher = None
+        if redis is not None:
+            publisher = await stack.enter_async_context(publishing(store, QUEUE, apart(redis.address)))
+        connection = await asyncpg.connect(dsn)
+        stack.push_async_callback(connection.close)
+        worker = stack.enter_context(duetime_worker(dsn, tally.folder))
+        await asyncio.sleep(SETTLED)  # it has read its queues
+        yield _Place(dsn, store, publisher, connection, worker, tally, stack)
+
+
+class _Place(NamedTuple):
+    dsn: str
+    store: Store
+    publisher: Publisher | None
+    connection: "asyncpg.Connection[Any]"
+    worker: Process
+    tally: Tally
+    stack: AsyncExitStack
+
+    def start(self, process: AbstractContextManager[Process]) -> None:
+        self.stack.enter_context(process)
+
+    async def submit_plain(self, runs: int, task: str = "nothing", options: Options = DEFAULT_OPTIONS) -> None:
+        if self.publisher is not None:
+            await self.publisher.publish(runs, task, options)
+        else:
+            await self.submit(runs, task, options)
+
+    async def submit(
+        self,
+        runs: int,
+        task: str = "nothing",
+        options: Options = DEFAULT_OPTIONS,
+        schedules: Sequence[Schedule] = (NOW,),
+    ) -> None:
+        """To the store, in bulk."""
+        for start in range(0, runs, 1000):
+            jobs = [
+                new_job(QUEUE, task, options, schedules[number % len(schedules)])
+                for number in range(start, min(runs, start + 1000))
+            ]
+            await self.store.intake.submit(DEFAULT_TENANT, jobs)
+
+    async def ended(self, runs: int) -> None:
+        """Wait until so many have ended."""
+        await started(self.tally, runs)
+        await asyncio.sleep(SETTLED)
+
+    async def check(self, runs: int) -> None:
+        ((ended, ends),) = await self.connection.fetch(ENDED)
+        if (ended, ends) != (runs, runs):
+            raise RuntimeError(f"{ended:,} of {runs:,} runs have ended, {ends - ended:,} of them twice")
+
+    async def written(self) -> int:
+        """Bytes of WAL so far."""
+        return int(await self.connection.fetchval("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
+
+    async def pause(self) -> None:
+        await self.store.queues.pause_queue(DEFAULT_TENANT, QUEUE)
+        await asyncio.sleep(SETTLED)  # workers notice it twice a second
+
+    async def resume(self) -> None:
+        await self.store.queues.resume_queue(DEFAULT_TENANT, QUEUE)
+
+
+async def started(tally: Tally, runs: int) -> None:
+    """Wait for so many starts, for as long as there are any."""
+    seen, last = 0, time.monotonic()
+    while (now := tally.count()) < runs:
+        if now > seen:
+            seen, last = now, time.monotonic()
+        elif time.monotonic() - last > STILL:
+            raise RuntimeError(f"{now:,} of {runs:,} runs started, and none in the last {STILL:g} s")
+        await asyncio.sleep(0.05)
+
+
+def _never(count: int) -> list[Schedule]:
+    """As many different schedules, none of which is due soon."""
+    return [make_cron(f"{number % 60} {number // 60} 29 2 *", "UTC") for number in range(count)]
