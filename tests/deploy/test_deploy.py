@@ -17,6 +17,7 @@ from duetime.api.table import ENDPOINTS
 from duetime.settings import describe, load
 from duetime.telemetry.exposition import GAUGES
 from duetime.telemetry.meters import Meters
+from duetime.version import __version__
 from tests.support.charts import Chart
 
 ROOT = Path(__file__).parents[2]
@@ -314,6 +315,5 @@ def test_a_worker_without_an_app_is_refused() -> None:
 
 
 def test_the_chart_is_as_old_as_the_package() -> None:
-    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     chart = yaml.safe_load((DEPLOY / "helm" / "duetime" / "Chart.yaml").read_text())
-    assert version is not None and chart["appVersion"] == version[1]
+    assert chart["appVersion"] == __version__
