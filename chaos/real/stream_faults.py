@@ -26,7 +26,7 @@ from duetime.streams.setup import apply_change, check_change
 _COPIES = 100
 _LEFT_ALONE = 15.0
 """Seconds in which a process must come to a point of its work."""
-_REBALANCED = 20.0
+_JOINED, _REBALANCED = 60.0, 20.0
 
 
 class Record(Protocol):
@@ -127,11 +127,14 @@ class StreamFaults:
         """A consumer leaves its group and comes back, as when workers are replaced."""
         assert isinstance(self._broker, Kafka)
         async with self._away:
-            before = await self._broker.owners()
             member = self._cluster.workers[int(strike.who * len(self._cluster.workers))]
+            before, deadline = await self._broker.owners(), monotonic() + _JOINED
+            # Other faults may have ended it, or left the partitions without owners.
+            while (member.pid is None or not before) and monotonic() < deadline:
+                await asyncio.sleep(0.5)
+                before = await self._broker.owners()
             struck, pid, moved = monotonic(), member.pid, 0
-            if not member.send(signal.SIGTERM):
-                return
+            member.send(signal.SIGTERM)
             while not moved and monotonic() < struck + _REBALANCED:
                 await asyncio.sleep(0.5)
                 after = await self._broker.owners()
