@@ -16,6 +16,7 @@ HOLDS = {
     "pytest_plugin": "fixture for users",
     "testing": "test harness for users",
     "sentry": "failures as events of Sentry",
+    "celery": "Celery's names on the SDK",
     "sdk": "App, tasks, receipts",
     "client": "HTTP client, sync and async",
     "engine": "loops and rules of a node",

@@ -52,7 +52,9 @@ def _from_exception(error: BaseException) -> Outcome:
     match error:
         case RetryAfter():
             seconds = error.delay.total_seconds()
-            return Failed(Failure(FailureClass.ERROR, bounded(error.reason, 1000), retry_after=seconds))
+            # `raise RetryAfter(…) from error`: the reader of the attempt needs the traceback of the error.
+            trace = None if error.__cause__ is None else describe(error.__cause__).traceback
+            return Failed(Failure(FailureClass.ERROR, bounded(error.reason, 1000), (), trace, retry_after=seconds))
         case Snooze():
             return Snoozed(error.delay)
         case Cancel():
