@@ -18,9 +18,12 @@ from bench.telling import measured
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (
     *("drain", "steady", "submit", "latency", "precision", "fire", "herd", "stored", "nodes", "list", "bloat"),
-    *("dashboard", "memory", "remote", "next_fire", "neighbour", "breaker", "targets"),
+    *("dashboard", "memory", "remote", "next_fire", "neighbour", "breaker", "targets", "stream", "spike"),
 )
-EXPLAINED = dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored"), "0018-where-the-time-goes.md")
+EXPLAINED = {
+    **dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored"), "0018-where-the-time-goes.md"),
+    **dict.fromkeys(("stream", "spike"), "0028-workers-on-streams.md"),
+}
 """The decision records that say what a figure of a scenario is made of."""
 
 HEAD = """# Performance

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.stream_doc import streams
 from bench.telling import measured
 
 BUSY = 0.2
@@ -31,6 +32,7 @@ def scaling(results: Path) -> str:
         _weights(cost),
         _model(model),
         _takes(model),
+        streams(results),
         _lanes(cost),
     ]
     return "\n".join(part.strip() + "\n" for part in parts if part)

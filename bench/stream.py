@@ -49,7 +49,7 @@ TARGETS = {
     ("postgres", "App.submit"): Target(least=3.0),
     ("postgres", "http single"): Target(least=1.3),
     ("postgres", "idle to started p50"): Target(most=2.0),
-    ("postgres", "database CPU, plain"): Target(most=45.0, stretch=35.0),
+    ("postgres", "database CPU, plain"): Target(most=45.0),
     **{("postgres", f"database CPU, {kind}"): Target(most=110.0) for kind in KINDS if kind != "plain"},
 }
 

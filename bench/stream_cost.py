@@ -22,6 +22,7 @@ from bench.peers.tally import Tally
 from bench.processes import Process, cpu_of_family, duetime_server, duetime_worker
 from bench.report import Report, console
 from bench.stores import migrated
+from bench.stream_doc import COST, WAITING
 from bench.streamed import Publisher, apart, new_job, publishing
 from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_TENANT, Options
 from duetime.model.retry import RetryPolicy
@@ -83,7 +84,7 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
             spent = {name: cpu_of_family(pid) for name, pid in pids.items()}
             await place.pause()
             await place.submit_plain(runs)
-            own["broker, bytes of memory per waiting run"] = (client.info("memory")["used_memory"] - empty) / runs
+            own[WAITING] = (client.info("memory")["used_memory"] - empty) / runs
         await place.resume()
         await place.ended(runs)
         for name, pid in pids.items():
@@ -91,7 +92,7 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
         own["WAL, bytes"] = (await place.written() - began) / runs
         await place.check(runs)
         own["rows, bytes"] = float(await place.connection.fetchval(_SIZE)) / runs
-    report.notes["a plain run through Redis"] = own
+    report.notes[COST] = own
     for name, figure in own.items():
         console.print(f"  {name}: {figure:,.1f}", style="dim")
 

@@ -14,6 +14,7 @@ from bench.peers.names import PYTHON_PEERS
 from bench.readme import BEGIN, END, README, with_figures
 from bench.report import Report
 from bench.scaling_doc import _what_breaks, scaling
+from bench.stream_doc import COST, WAITING, streams
 
 RESULTS = HERE / "results"
 
@@ -44,6 +45,36 @@ def test_the_readme_tells_slots_and_peers_beside_a_figure(monkeypatch: pytest.Mo
     assert "old" not in with_figures(f"{BEGIN}old{END}", tmp_path)
     with pytest.raises(ValueError, match="no place for figures"):
         with_figures("nothing", tmp_path)
+
+
+def test_the_scaling_page_says_what_half_a_million_streamed_runs_a_second_need(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    assert streams(tmp_path) == ""
+    written = Report("stream", "runs/s", tmp_path, about={"revision": "abc", "postgres": "15.1"})
+    written.ours("postgres", "database CPU, plain", 33.0, unit="%")
+    written.notes[COST] = {
+        "database, µs of CPU": 10.0,
+        "worker, µs of CPU": 20.0,
+        "broker, µs of CPU": 6.8,
+        WAITING: 340.0,
+        "WAL, bytes": 800.0,
+        "rows, bytes": 500.0,
+    }
+    written.finish({})
+    told = streams(tmp_path).splitlines()
+    for line in (
+        "| plain | 33 % |",
+        "| cores busy in databases | 5.0 |",
+        "| databases of 16 cores | 1 |",
+        "| WAL of each database | 400 MB/s |",
+        "| rows of each database, a day of history with their ids | 21.6 TB |",
+        "| worker processes | 15 |",
+        "| Redis servers | 5 |",
+        "| memory of Redis for a minute's backlog | 10.2 GB |",
+    ):
+        assert line in told
 
 
 def test_a_missing_result_leaves_a_page_without_it(tmp_path: Path) -> None:
