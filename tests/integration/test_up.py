@@ -73,6 +73,7 @@ def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
         assert (code, second.lines[0]["error"]) == (5, "StoreLocked")
         code, checked = run(tmp_path, "doctor")
         assert (code, f"; process {up.pid} uses it" in checked.stdout) == (0, True), checked
+        assert "✓ server       http://127.0.0.1:" in checked.stdout and "✓ tasks " in checked.stdout, checked
         assert up.stop() == 0
     with Command(tmp_path, "up") as up:
         up.until(lambda up: "duetime is up" in up.stdout)

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from duetime.cli.options import Json
 from duetime.cli.output import clear_errors, out, say
+from duetime.cli.tables import columns_of, print_list
 from duetime.clock import SystemClock
-from duetime.model.schedule import ComingFire, check_moment
+from duetime.model.schedule import check_moment
 from duetime.sdk.preview import FEW
 from duetime.sdk.preview import preview as coming
 
@@ -43,21 +43,17 @@ def preview(
             return
         exact = found.exact if found.exact == found.kind else f"{found.kind} {found.exact}"
         out.print(f"[bold]{escape(found.sentence)}[/]\n[dim]{escape(exact)}[/]", soft_wrap=True)
-        out.print(_table(found.fires) if found.fires else f"[yellow]It does not fire: {escape(found.reason or '')}.[/]")
-
-
-def _table(fires: list[ComingFire]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("local", no_wrap=True)
-    table.add_column("UTC", no_wrap=True)
-    table.add_column("")
-    for fire in fires:
-        table.add_row(
-            _shown(fire.local, "%a "), _shown(fire.utc), f"[yellow]{escape(fire.note)}[/]" if fire.note else ""
-        )
-    return table
+        if found.fires:
+            print_list(found.fires, _COLUMNS, empty="")
+        else:
+            out.print(f"[yellow]It does not fire: {escape(found.reason or '')}.[/]", soft_wrap=True)
 
 
 def _shown(moment: datetime, day: str = "") -> str:
     timespec = "milliseconds" if moment.microsecond else "seconds"
     return f"{moment.strftime(day)}{moment.isoformat(' ', timespec).replace('+00:00', 'Z')}"
+
+
+_COLUMNS = columns_of(
+    "local UTC note", {"local": lambda fire: _shown(fire.local, "%a "), "UTC": lambda fire: _shown(fire.utc)}
+)

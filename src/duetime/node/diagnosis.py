@@ -5,25 +5,30 @@ Checks only read. A check that cannot be made does not end the others: it is a f
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from duetime.api.data_folder import ENCRYPTION_KEY
+from duetime.client.server_address import find_server, is_served
 from duetime.clock import SystemClock
 from duetime.crypto.sealer import key_name_of
+from duetime.crypto.tls import ClientTls
 from duetime.duration import format_duration
 from duetime.engine.watcher import unserved_lanes
 from duetime.errors import DuetimeError, SchemaMismatch, StreamUnavailable
 from duetime.model.job import INTERNAL_TENANT
+from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.store.address import sealer_of, store_for
 from duetime.store.protocol.store import Store
 from duetime.streams.address import shown_address
 from duetime.streams.brokers import Brokers
 from duetime.streams.names import streams_of
+from duetime.version import __version__
 
 if TYPE_CHECKING:
     from duetime.store.postgres.server_inspection import ServerFindings
@@ -57,8 +62,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
     """The findings, in the order of what depends on what."""
     if settings.sqlite_file is not None:
-        for finding in _of_file(settings.sqlite_file):
+        for finding in (*_of_file(settings.sqlite_file), *_key_of_file(settings)):
             yield finding
+        if settings.url is not None or is_served(settings):
+            for finding in await _server(settings):
+                yield finding
         return
     assert settings.database_url is not None
     from duetime.store.postgres.server_inspection import inspect_server
@@ -188,8 +196,11 @@ async def _workers(store: Store, _: Settings) -> list[Finding]:
 async def _tasks(store: Store, _: Settings) -> list[Finding]:
     lanes = {lane.id: lane for lane in await store.claims.lanes() if lane.key.tenant_id != INTERNAL_TENANT}
     waiting = {(lanes[lane_id].key.task, lanes[lane_id].key.queue) for lane_id in await unserved_lanes(store, lanes)}
-    if not waiting:
-        return [Finding("tasks", "ok", "every due run has a worker for its task")]
+    return _unserved(waiting)
+
+
+def _unserved(waiting: Iterable[tuple[str, str]]) -> list[Finding]:
+    """About due runs that no live worker can take, by task and queue."""
     return [
         Finding(
             "tasks",
@@ -198,7 +209,7 @@ async def _tasks(store: Store, _: Settings) -> list[Finding]:
             f"start a worker with this task, that serves the queue: duetime worker MODULE:APP --queue {queue}",
         )
         for task, queue in sorted(waiting)
-    ]
+    ] or [Finding("tasks", "ok", "every due run has a worker for its task")]
 
 
 async def _encryption(store: Store, settings: Settings) -> list[Finding]:
@@ -243,6 +254,25 @@ async def _streams(store: Store, _: Settings) -> list[Finding]:
     return found or [Finding("streams", "ok", "no queue goes through a stream")]
 
 
+async def _server(settings: Settings) -> list[Finding]:
+    """What the server of an embedded file knows, which no other process may read."""
+    from duetime.client import AsyncClient
+
+    url, key = find_server(settings)
+    try:
+        async with AsyncClient(url, key, tries=1, tls=ClientTls.of(settings)) as client:
+            me, stats = await client.get_me(), await client.get_stats()
+    except DuetimeError as error:
+        return [failed("server", error)]
+    told = f"{without_password(url)} answers, version {me.version}"
+    same = me.version == __version__
+    found = [
+        Finding("server", "ok" if same else "warning", told, None if same else f"this is {__version__}: update one")
+    ]
+    unserved = [each for each in stats.waiting if not each.has_worker]
+    return [*found, *_unserved([(each.task, each.queue) for each in unserved])]
+
+
 # SQLite
 
 
@@ -261,6 +291,16 @@ def _file(path: Path, file: "FileFindings") -> Finding:
         return Finding("database", "ok", f"SQLite in {path}, which does not exist yet", "`duetime up` creates it")
     used = "no process uses it" if file.owner is None else f"process {file.owner} uses it"
     return Finding("database", "ok", f"SQLite in {path}, {_size(path.stat().st_size)}; {used}")
+
+
+def _key_of_file(settings: Settings) -> list[Finding]:
+    file, path = settings.data_dir / ENCRYPTION_KEY, settings.sqlite_file
+    if settings.has_encryption or file.exists() or path is None or not path.exists():
+        return []
+    remedy = f"restore {file}, or set DUETIME_ENCRYPTION_KEYS; `duetime up` creates a new key"
+    return [
+        Finding("encryption", "warning", "the key of the data folder is missing: stored secrets stay closed", remedy)
+    ]
 
 
 def _schema_of(file: "FileFindings") -> Finding:
