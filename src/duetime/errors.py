@@ -25,6 +25,7 @@
     ├── LeaseLost               another worker may hold the run by now, or the worker's lease has expired
     ├── StoreError              the database returned an error
     │   ├── StoreUnavailable    it cannot be reached or asks to retry: back off and retry
+    │   │   ├── QueueChanged        a queue goes through a stream now: its kind is read again
     │   │   ├── StreamUnavailable   the same for a broker
     │   │   ├── ArchiveUnavailable  the same for the storage of archived history
     │   │   └── ServerUnavailable   the same for a duetime server
@@ -172,6 +173,10 @@ class StoreError(DuetimeError):
 
 class StoreUnavailable(StoreError):
     """The database cannot be reached, or asks to retry."""
+
+
+class QueueChanged(StoreUnavailable):
+    """A queue goes through a stream now, so that a request may be there already. Nothing was stored."""
 
 
 class StreamUnavailable(StoreUnavailable):

@@ -22,7 +22,7 @@ from duetime.crypto.sealer import Sealer
 from duetime.engine.stream_kinds import READ_EVERY, RECENT, REPEATABLE, SETTLED, TRUSTED, Kind
 from duetime.engine.stream_sight import StreamSight
 from duetime.engine.streaming import Streaming, generations
-from duetime.errors import InvalidInput, StoreUnavailable, StreamFull, StreamUnavailable
+from duetime.errors import InvalidInput, QueueChanged, StoreUnavailable, StreamFull, StreamUnavailable
 from duetime.ids import show
 from duetime.model.carried import CarriedRun, Landed, StreamQueue, why_stored
 from duetime.model.job import NewJob, Submitted, Via
@@ -74,6 +74,13 @@ class StreamIntake:
         self._names: dict[tuple[int, str, int, str, Tier], StreamName] = {}
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        try:
+            return await self._submit(tenant_id, jobs)
+        except QueueChanged:  # since the kinds were read; nothing was stored or published
+            self._kinds.forget()
+            return await self._submit(tenant_id, jobs)
+
+    async def _submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if self._kinds.age > READ_EVERY:
             await self._renew(tenant_id, jobs)
         read_at = elapsed() - self._kinds.age

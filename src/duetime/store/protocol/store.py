@@ -141,7 +141,7 @@ class Intake(Protocol):
         says which kind. `key` names one live job of the tenant: the same fingerprint changes nothing, another one
         edits the job as `edit_job` does (same id, next version). A one-off whose run exists is replaced in place,
         unless the run has started, which raises `JobBusy`. A calendar that does not exist raises `InvalidInput`. If
-        the queue has a stream, a plain job with a nonce raises `StoreUnavailable` unless it lands: it may be there.
+        the queue has a stream, a plain job with a nonce raises `QueueChanged` unless it lands: it may be there.
         """
 
     def note_carried(self, count: int, seconds: float) -> None:

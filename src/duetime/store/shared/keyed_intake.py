@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
-from duetime.errors import StoreUnavailable
+from duetime.errors import QueueChanged
 from duetime.model.carried import why_stored
 from duetime.model.edit import changes_for
 from duetime.model.job import NewJob, Submitted
@@ -191,7 +191,7 @@ def _check_kinds(placed: Iterable[Placed], streamed: Collection[str]) -> None:
     for place in placed:
         job = place.job
         if job.by_nonce and not job.lands and job.lane.queue in streamed and why_stored(job) is None:
-            raise StoreUnavailable(f"the queue {job.lane.queue!r} goes through a stream now")
+            raise QueueChanged(f"the queue {job.lane.queue!r} goes through a stream now")
 
 
 async def _meet(
