@@ -23,6 +23,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
 from duetime.model.tenant import TenantChange
 from duetime.store.protocol.store import Store
+from duetime.store.protocol.streams import KnownQueues
 from duetime.store.wrappers.observed import StoreObserver, observed
 from duetime.streams import publisher
 from duetime.streams.message import MessageCodec
@@ -391,14 +392,14 @@ async def test_a_store_without_stream_queues_is_read_once_a_second(app: App, mon
     make_app(app)
     store = await app.store()
     reads = 0
-    read = store.streams.stream_queues
+    read = store.streams.known_queues
 
-    async def counted(tenant_id: int | None = None) -> list[StreamQueue]:
+    async def counted(within: float) -> KnownQueues:
         nonlocal reads
         reads += 1
-        return await read(tenant_id)
+        return await read(within)
 
-    monkeypatch.setattr(store.streams, "stream_queues", counted)
+    monkeypatch.setattr(store.streams, "known_queues", counted)
     for _ in range(20):
         assert (await app.submit("send", {"to": "x"})).via == "store"
     assert reads <= 2
@@ -431,7 +432,7 @@ async def test_without_the_store_a_reading_is_used_for_a_minute(
     async def unavailable(*_: object) -> object:
         raise StoreUnavailable("it is away")
 
-    for role, name in (("streams", "stream_queues"), ("tenants", "tenant_by_id"), ("intake", "submit")):
+    for role, name in (("streams", "known_queues"), ("tenants", "tenant_by_id"), ("intake", "submit")):
         monkeypatch.setattr(getattr(streamed.store, role), name, unavailable)
     streamed.app._stores._here.clear()  # wrappers keep the methods that they call
     began = monotonic()
@@ -467,14 +468,14 @@ async def test_a_repeated_request_is_not_stored_by_an_old_reading(
     streamed: Streamed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its queue may be a stream queue by now, where the request was published; whether or not others are."""
-    read, is_away = streamed.store.streams.stream_queues, False
+    read, is_away = streamed.store.streams.known_queues, False
 
-    async def stream_queues(tenant_id: int | None = None) -> list[StreamQueue]:
+    async def known_queues(within: float) -> KnownQueues:
         if is_away:
             raise StoreUnavailable("it is away")
-        return await read(tenant_id)
+        return await read(within)
 
-    monkeypatch.setattr(streamed.store.streams, "stream_queues", stream_queues)
+    monkeypatch.setattr(streamed.store.streams, "known_queues", known_queues)
     async with serving(streamed.store, streamed.app.settings) as server:
         key = await server.key(Role.ADMIN, (await server.tenant("other")).id)
 

@@ -102,7 +102,7 @@ class Relay:
         """Read which queues are streams, and which processes have relays."""
         if now - self._queues_read_at > _QUEUES_EVERY:
             self._queues_read_at = now
-            queues = await self._store.streams.stream_queues()
+            queues, _ = await self._store.streams.known_queues(_QUEUES_EVERY / 2)
             self._queues = {
                 (queue.tenant_id, queue.queue): queue for queue in queues if queue.current and not queue.paused
             }

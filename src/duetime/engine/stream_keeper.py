@@ -23,6 +23,7 @@ from duetime.telemetry.meters import Labelled, Meters
 
 log = logging.getLogger("duetime.streams")
 
+_KNOWN_WITHIN = 1.0
 _USABLE = timedelta(minutes=10).total_seconds()
 """Seconds for which the age of the oldest message is used."""
 
@@ -52,7 +53,7 @@ class StreamKeeper:
         meters.add_gauge("duetime_stream_retention_used", lambda: self._retention_used)
 
     async def tick(self) -> float:
-        queues = await self._store.streams.stream_queues()
+        queues, _ = await self._store.streams.known_queues(_KNOWN_WITHIN)
         if not queues:
             self._depth, self._oldest, self._retention_used = {}, {}, {}
             self._empty_since.clear()

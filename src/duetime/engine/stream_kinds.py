@@ -79,13 +79,12 @@ class StreamKinds:
         self._read_at = None
 
     async def _read(self, streams: Streams) -> None:
-        began = elapsed()
         try:
-            found = await streams.stream_queues()
+            found = await streams.known_queues(READ_EVERY)
         finally:
             self._reading = None
-        self.tenants = _by_tenant(found, began)
-        self._read_at = began
+        self.tenants = _by_tenant(*found)
+        self._read_at = found.read_at
 
 
 def _by_tenant(found: Sequence[StreamQueue], read_at: float) -> dict[int, dict[str, Kind]]:

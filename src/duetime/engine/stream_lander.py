@@ -68,7 +68,8 @@ class StreamLander:
             return _IDLE
         if now - self._queues_read_at > _QUEUES_EVERY:
             self._queues_read_at = now
-            self._queues = [queue for queue in await self._store.streams.stream_queues() if not queue.paused]
+            queues, _ = await self._store.streams.known_queues(_QUEUES_EVERY / 2)
+            self._queues = [queue for queue in queues if not queue.paused]
         by_address: dict[str, list[tuple[StreamQueue, int]]] = {}
         for queue in self._queues:
             room = sum(

@@ -131,7 +131,8 @@ class StreamClaimer:
         for feed in (*self._feeds.values(), *self._retiring):
             feed.check()
         await self._close_old_feeds()
-        queues = [queue for queue in await self._store.streams.stream_queues() if self._serves(queue)]
+        known, _ = await self._store.streams.known_queues(0.0 if self._feeds else _NO_QUEUES_EVERY)
+        queues = [queue for queue in known if self._serves(queue)]
         self._claimer.leave_to_streams({(queue.tenant_id, queue.queue) for queue in queues if queue.current})
         if queues and monotonic() - self._clock_read_at > _CLOCK_EVERY:
             self._clock_read_at = monotonic()

@@ -29,6 +29,7 @@ from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Context, Role
 from duetime.store.protocol.ready import Announcement
+from duetime.store.protocol.streams import KnownQueues
 from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
@@ -72,8 +73,11 @@ class Limits(Role):
         self._rules_read_at = -1e9
 
     async def rules(self) -> Rules:
+        began = monotonic()
         self._rules = Rules.of(tuple(row) for row in await self.database.fetch("rules"))
         self._rules_read_at = monotonic()
+        if not self._rules.has_streams:
+            self.stream_readings.note(KnownQueues([], began))
         return self._rules
 
     @property

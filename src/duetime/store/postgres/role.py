@@ -8,6 +8,7 @@ from duetime.store.postgres.parked_runs import ParkedRuns
 from duetime.store.postgres.run_maker import PostgresRunMaker
 from duetime.store.postgres.transaction import PostgresTransactions
 from duetime.store.shared.ready import Ready
+from duetime.store.shared.stream_readings import StreamReadings
 from duetime.store.shared.transaction import SharedRole
 
 
@@ -32,6 +33,7 @@ class Context:
         self.cursor_marks = Marks()
         self.hints: Hints = Hints(self.database, direct)
         self.ready = Ready(self.hints)
+        self.stream_readings = StreamReadings()
         self.parking = ParkedRuns(self.database, self.ready)
 
 

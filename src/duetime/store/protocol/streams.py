@@ -2,17 +2,27 @@
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
 from duetime.model.job import NewJob
 
 
+class KnownQueues(NamedTuple):
+    queues: list[StreamQueue]
+    read_at: float
+    """As `elapsed` says. The ages of the queues are of this moment."""
+
+
 class Streams(Protocol):
     async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
         """The stream queues of a tenant, or of all, with the generations that may still hold messages. Also queues that
         went back to the store within the last 20 minutes, without a current generation."""
+
+    async def known_queues(self, within: float) -> KnownQueues:
+        """All stream queues, read at most so many seconds ago. All loops of a process share the reading. If the rules
+        of claims were read meanwhile, and there was no stream queue, that counts as a reading too."""
 
     async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
         """Send the plain runs of a queue through a stream; None: through the store again. A new address begins a new

@@ -38,6 +38,7 @@ class RuleKind(IntEnum):
     WEIGHT = 0
     SUSPECT_TASK = 9
     SUSPECT_JOB = 10
+    STREAMS = 11
 
 
 def lanes_are_used_up(most: int) -> QuotaExceeded:
@@ -63,18 +64,22 @@ class Rules(msgspec.Struct, frozen=True):
     scopes: frozenset[Scope] = frozenset()
     """The limits that are set, of tenants, queues and targets."""
     suspicion: Suspicion = Suspicion()
+    has_streams: bool = False
+    """Whether there are stream queues, or were a short time ago."""
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> "Rules":
-        weights, scopes, losses = {}, set(), []
+        weights, scopes, losses, has_streams = {}, set(), [], False
         for kind, tenant_id, name, number, age in rows:
             if kind == RuleKind.WEIGHT:
                 weights[tenant_id] = number
             elif kind in (RuleKind.SUSPECT_TASK, RuleKind.SUSPECT_JOB):
                 losses.append(Losses((tenant_id, name), number, age, kind == RuleKind.SUSPECT_JOB))
+            elif kind == RuleKind.STREAMS:
+                has_streams = True
             else:
                 scopes.add(Scope(tenant_id, LimitKind(kind), name))
-        return cls(weights, frozenset(scopes), Suspicion.of(losses) if losses else Suspicion())
+        return cls(weights, frozenset(scopes), Suspicion.of(losses) if losses else Suspicion(), has_streams)
 
     def is_set(self, scope: Scope) -> bool:
         return scope in self.scopes

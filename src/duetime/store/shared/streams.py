@@ -8,8 +8,10 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.clock import elapsed
 from duetime.errors import Conflict
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.store.protocol.streams import KnownQueues
 from duetime.store.rules.carried_rows import Landing, ends_in_order, landing
 from duetime.store.rules.stream_limits import limited_queue
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
@@ -37,6 +39,14 @@ class StreamQueueRole(SharedRole, ABC):
         rows = await self.transactions.rows("list_stream_queues", tenant_id=tenant_id, recent=CHANGED_RECENTLY)
         return [_stream_queue(row) for row in rows]
 
+    async def known_queues(self, within: float) -> KnownQueues:
+        known = self.stream_readings.last
+        if known is None or elapsed() - known.read_at > within:
+            began = elapsed()
+            known = KnownQueues(await self.stream_queues(), began)
+            self.stream_readings.note(known)
+        return known
+
     async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
         of_queue = {"tenant_id": tenant_id, "queue": queue}
 
@@ -63,6 +73,7 @@ class StreamQueueRole(SharedRole, ABC):
             await transaction.execute("add_stream", **of_queue, **following, **words)
 
         await self.transactions.run(work)
+        self.stream_readings.forget()
         found = [each for each in await self.stream_queues(tenant_id) if each.queue == queue and each.current]
         return found[0] if found else None
 

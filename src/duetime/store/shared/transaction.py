@@ -16,6 +16,7 @@ from duetime.errors import StoreRejected
 from duetime.model.lane import LaneKey
 from duetime.store.shared.job_rows import Fields
 from duetime.store.shared.ready import Hints, Ready
+from duetime.store.shared.stream_readings import StreamReadings
 
 Row = Fields
 Rows = Sequence[Row]
@@ -164,6 +165,9 @@ class SharedContext(Protocol):
     @property
     def run_maker(self) -> RunMaker: ...
 
+    @property
+    def stream_readings(self) -> StreamReadings: ...
+
 
 class SharedRole:
     """A role that both stores share."""
@@ -173,6 +177,7 @@ class SharedRole:
         self.ready = context.ready
         self.hints = context.hints
         self.run_maker = context.run_maker
+        self.stream_readings = context.stream_readings
 
 
 def found(row: Row | None) -> Row:

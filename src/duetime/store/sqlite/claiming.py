@@ -7,10 +7,12 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.store.protocol.ready import Announcement
+from duetime.store.protocol.streams import KnownQueues
 from duetime.store.rules.limit_scopes import Rules
 from duetime.store.shared.queues import paused_lanes
 from duetime.store.sqlite.connection import Connection
@@ -38,7 +40,11 @@ class ClaimingRole(Role):
         return await paused_lanes(self.transactions)
 
     async def rules(self) -> Rules:
-        return await self.database.run(read_rules)
+        began = monotonic()
+        rules = await self.database.run(read_rules)
+        if not rules.has_streams:
+            self.stream_readings.note(KnownQueues([], began))
+        return rules
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         def work(connection: Connection, now: int) -> tuple[int, list[tuple[Any, ...]]]:

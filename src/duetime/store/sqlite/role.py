@@ -7,6 +7,7 @@ from typing import Literal
 from duetime.clock import Clock
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.ready import Ready
+from duetime.store.shared.stream_readings import StreamReadings
 from duetime.store.shared.transaction import SharedRole
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
@@ -32,6 +33,7 @@ class Context:
         self.run_maker = SqliteRunMaker(self.lane_book)
         self.hints: Hints = Hints()
         self.ready = Ready(self.hints)
+        self.stream_readings = StreamReadings()
         self.database = database(
             None if path == ":memory:" else Path(path),
             clock,

@@ -42,7 +42,7 @@ from duetime.store.protocol.store import (
     Reads,
     Store,
 )
-from duetime.store.protocol.streams import Streams
+from duetime.store.protocol.streams import KnownQueues, Streams
 from duetime.store.wrappers.content import Sealing
 from duetime.store.wrappers.overlay import wrapped
 from duetime.store.wrappers.seal_owners import shared_owner, stream_owner
@@ -273,9 +273,11 @@ class SealedNotifications(_Sealed[Notifications]):
 
 class SealedStreams(_Sealed[Streams]):
     async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
-        found = await self._inner.stream_queues(tenant_id)
-        await self._sealing.sealer.learn(each.settings.address for each in found)
-        return [self._opened(each) for each in found]
+        return await self._all_opened(await self._inner.stream_queues(tenant_id))
+
+    async def known_queues(self, within: float) -> KnownQueues:
+        known = await self._inner.known_queues(within)
+        return KnownQueues(await self._all_opened(known.queues), known.read_at)
 
     async def set_stream(self, tenant_id: int, queue: str, settings: StreamSettings | None) -> StreamQueue | None:
         if settings is not None and self._sealing.sealer.has_key:
@@ -302,6 +304,10 @@ class SealedStreams(_Sealed[Streams]):
                 if self._opened(each).settings.address == address:
                     return each.settings.address
         return None
+
+    async def _all_opened(self, found: Sequence[StreamQueue]) -> list[StreamQueue]:
+        await self._sealing.sealer.learn(each.settings.address for each in found)
+        return [self._opened(each) for each in found]
 
     def _opened(self, found: StreamQueue) -> StreamQueue:
         """An address that cannot be opened here concerns its queue only: all others go on."""
