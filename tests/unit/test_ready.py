@@ -14,6 +14,8 @@ from itertools import chain
 
 import pytest
 
+from duetime.store.shared.sql_text import sql_text
+
 ANNOUNCED = {
     "insert_ready": "submitted, due now",
     "insert_once": "submitted, due soon",
@@ -71,7 +73,8 @@ def written(dialect: str) -> dict[str, set[str]]:
     """What of a dialect decides whether runs are claimable: the names, and which columns they write."""
     found: dict[str, set[str]] = {}
     store = resources.files("duetime.store")
-    for _, text in chain(_files(store / dialect, ".sql"), _files(store / "shared", ".sql")):
+    for name, raw in chain(_files(store / dialect, ".sql"), _files(store / "shared", ".sql")):
+        text = sql_text(raw, name)
         heads = list(_FUNCTION.finditer(text)) or list(_STATEMENT.finditer(text))
         for place, head in enumerate(heads):
             body = text[head.end() : heads[place + 1].start() if head is not heads[-1] else len(text)]

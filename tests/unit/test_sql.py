@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from duetime.model.run import RunState
 from duetime.store.postgres.schema import RELEASE
 from duetime.store.shared.release import Migration, load_migrations
+from duetime.store.shared.sql_text import sql_text
 from duetime.store.shared.state_names import with_numbers
 from duetime.store.shared.statements import SHARED, numbered, parse, statements
 from duetime.store.sqlite.dialect import translated
@@ -152,6 +154,16 @@ def test_no_statement_mixes_numbered_and_named_parameters() -> None:
         ("select id from duetime.t order by uuid_send(t.id) for update", "select id from t order by t.id"),
         ("set a = greatest(0, least(a, :b::int)), b = strpos(c, :d)", "set a = max(0, min(a, :b)), b = instr(c, :d)"),
         ("set scan_at = '9999-01-01Z'", "set scan_at = 253370764800000000"),
+        (
+            "from duetime.a left join lateral (\n    select * from duetime.b c where c.id = a.id offset 0) c on true",
+            "from a left join b c on c.id = a.id",
+        ),
+        (
+            "from duetime.a cross join lateral (select * from duetime.b c where c.id = a.id limit :cap) c where c.d",
+            "from a cross join b c on c.id = a.id where c.d",
+        ),
+        ('where name = :name collate "C" order by name', "where name = :name order by name"),
+        ("select extract(epoch from duetime.clock() - a.lost_at)::float8", "select (:now - a.lost_at) / 1e6"),
     ],
 )
 def test_shared_statements_are_translated_for_sqlite(postgres: str, sqlite: str) -> None:
@@ -218,6 +230,15 @@ def test_states_are_named_in_sql() -> None:
     for wrong in ("RunState.SUCCEDED", "RunStates.SUCCEEDED", "RunState.Succeeded"):
         with pytest.raises(ValueError, match=rf"some.sql: {wrong} is not"):
             with_numbers(f"where state = {wrong}", "some.sql")
+
+
+def test_a_template_is_written_out_where_it_is_used() -> None:
+    text = "-- template is(a, b)\n{a} = {b}\n-- end\nselect {is: x | RunState.FAILED}, '{}', {is: y | 2} -- {other}\n"
+    assert sql_text(text, "here") == f"select x = {RunState.FAILED.value}, '{{}}', y = 2 -- {{other}}\n"
+    with pytest.raises(ValueError, match=r"some.sql: the template is has 2 parameters, not 1"):
+        sql_text(text + "{is: x}", "some.sql")
+    with pytest.raises(ValueError, match=r"some.sql: there is no template was"):
+        sql_text(text + "{was: x | 1}", "some.sql")
 
 
 def test_a_file_is_cut_at_its_headings() -> None:

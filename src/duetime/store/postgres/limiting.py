@@ -29,7 +29,6 @@ from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Context, Role
 from duetime.store.protocol.ready import Announcement
-from duetime.store.protocol.streams import KnownQueues
 from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
@@ -43,6 +42,7 @@ from duetime.store.rules.limit_scopes import (
     shared_scopes,
     why_left,
 )
+from duetime.store.shared.claim_rules import read_rules
 
 _RULES_EVERY = 0.5
 _ABOVE_KEYS = (LimitKind.TENANT, LimitKind.QUEUE)
@@ -73,11 +73,8 @@ class Limits(Role):
         self._rules_read_at = -1e9
 
     async def rules(self) -> Rules:
-        began = monotonic()
-        self._rules = Rules.of(tuple(row) for row in await self.database.fetch("rules"))
+        self._rules = await read_rules(self)
         self._rules_read_at = monotonic()
-        if not self._rules.has_streams:
-            self.stream_readings.note(KnownQueues([], began))
         return self._rules
 
     @property

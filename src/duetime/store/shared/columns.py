@@ -25,7 +25,7 @@ class Kind(Enum):
 
 _NAMES = {
     Kind.PLAIN: """
-        action actor address agent answer args arguments attempt attempt_state body bytes checkpoint checksum child
+        action actor address age agent answer args arguments attempt attempt_state body bytes checkpoint checksum child
         claim_no count counted day dead_letters depth detail digest end_state ends error expires failed failure fence
         fingerprint fires_per_second flow followed generation hash held_back hint history home_lane jobs key key_name
         keys kind lane_id level limit_id live logs losses lost made message met missed name need nodes number object

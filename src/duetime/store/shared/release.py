@@ -16,7 +16,7 @@ import re
 from importlib import resources
 from typing import NamedTuple
 
-from duetime.store.shared.state_names import with_numbers
+from duetime.store.shared.sql_text import sql_text
 
 OUTSIDE = "-- outside a transaction"
 _MIGRATION = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
@@ -59,7 +59,7 @@ class Release(NamedTuple):
 
 def load_release(package: str) -> Release:
     folder = resources.files(package)
-    schema = with_numbers(folder.joinpath("schema.sql").read_text("utf-8"), f"{package}/schema.sql")
+    schema = sql_text(folder.joinpath("schema.sql").read_text("utf-8"), f"{package}/schema.sql")
     functions = tuple(FunctionFile(name.removesuffix(".sql"), text) for name, text in _scripts(package, "functions"))
     return Release(schema, functions, load_migrations(package))
 
@@ -82,7 +82,7 @@ def _scripts(package: str, kind: str) -> list[tuple[str, str]]:
     folder = resources.files(package).joinpath(kind)
     entries = sorted(folder.iterdir(), key=lambda entry: entry.name) if folder.is_dir() else []
     return [
-        (entry.name, with_numbers(entry.read_text("utf-8"), f"{package}/{kind}/{entry.name}"))
+        (entry.name, sql_text(entry.read_text("utf-8"), f"{package}/{kind}/{entry.name}"))
         for entry in entries
         if entry.name.endswith(".sql")
     ]

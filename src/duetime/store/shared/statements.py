@@ -4,14 +4,14 @@ A `.sql` file holds statements, each under a line `-- name: what it does`. A sta
 the next one. Statements that both dialects share are in `shared/sql`, in PostgreSQL's dialect; `sqlite/dialect.py`
 translates them for SQLite. If that is not enough, each dialect has a version in its own `sql` folder, under the same
 name; a test asserts it.
-A statement names states as the code does, `RunState.SUCCEEDED`: `state_names.py` inserts the stored numbers.
+A statement names states as the code does, `RunState.SUCCEEDED`, and a file may hold templates: see `sql_text.py`.
 """
 
 import re
 from importlib import resources
 from types import MappingProxyType
 
-from duetime.store.shared.state_names import with_numbers
+from duetime.store.shared.sql_text import sql_text
 
 SHARED = "duetime.store.shared"
 _HEADING = re.compile(r"^-- ([a-z_]+): (.+)$", re.MULTILINE)
@@ -23,7 +23,7 @@ def statements(package: str) -> MappingProxyType[str, str]:
     found: dict[str, str] = {}
     for entry in sorted(resources.files(package).joinpath("sql").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".sql"):
-            for name, body in parse(with_numbers(entry.read_text("utf-8"), f"{package}/sql/{entry.name}")):
+            for name, body in parse(sql_text(entry.read_text("utf-8"), f"{package}/sql/{entry.name}")):
                 if name in found:
                     raise ValueError(f"{package} has two statements {name!r}")
                 found[name] = body

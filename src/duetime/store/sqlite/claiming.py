@@ -7,19 +7,18 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.store.protocol.ready import Announcement
-from duetime.store.protocol.streams import KnownQueues
 from duetime.store.rules.limit_scopes import Rules
+from duetime.store.shared.claim_rules import read_rules
 from duetime.store.shared.queues import paused_lanes
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
 from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.lanes import LaneBook
-from duetime.store.sqlite.limiting import Limited, read_rules
+from duetime.store.sqlite.limiting import Limited
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, listed, moment, places
 
@@ -40,11 +39,7 @@ class ClaimingRole(Role):
         return await paused_lanes(self.transactions)
 
     async def rules(self) -> Rules:
-        began = monotonic()
-        rules = await self.database.run(read_rules)
-        if not rules.has_streams:
-            self.stream_readings.note(KnownQueues([], began))
-        return rules
+        return await read_rules(self)
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         def work(connection: Connection, now: int) -> tuple[int, list[tuple[Any, ...]]]:
@@ -106,7 +101,7 @@ def claim_for(
         # This claim has happened before, and its answer was lost.
         return connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
     rows: list[tuple[Any, ...]] = []
-    rules = read_rules(connection, this["now"])
+    rules = Rules.of(connection.rows("rules", this))
     limited = Limited(connection, this["now"], rules)
     for lane_id, take in left.items():
         wanted = take if room is None else min(take, room - len(rows))

@@ -20,12 +20,23 @@ _RULES = tuple(
         ),
         # Other lists are JSON.
         (r"= any\(:(\w+)::\w+\[\]\)", r"in (select value from json_each(:\1))"),
+        # In PostgreSQL this makes the planner look up each row, whatever the statistics say. Its `limit` must not
+        # change the answer.
+        (
+            r"join lateral \(\s*select \* from (\w+) (\w+)\s+where ((?:(?!order by|lateral).)*?)"
+            r"\s+(?:limit [\w:]+|offset 0)\s*\) \2(?: on true)?",
+            r"join \1 \2 on \3",
+        ),
+        (r'\s+collate "\w+"', ""),
         # In PostgreSQL this makes the planner use the index of the left side, whatever the statistics say.
         (r"= any\(array\[([\w.:]+)\]\)", r"= \1"),
         (r"= any\(array\((\s*select .*?)\)\)", r"in (\1)"),
         (r"\bctid\b", "rowid"),
         # Bytes sort as they are; in PostgreSQL this keeps the planner from reading an index of ids for its order.
         (r"uuid_send\(([\w.]+)\)", r"\1"),
+        (r"'00000000-0000-0000-0000-000000000000'", "zeroblob(16)"),
+        # Moments are microseconds.
+        (r"extract\(epoch from ([\w.:]+ - [\w.]+)\)", r"(\1) / 1e6"),
         # The moment of a cursor that is out of view.
         (r"'9999-01-01Z'", "253370764800000000"),
         # The same functions by other names. Unlike PostgreSQL's, these return null when one of their values is null.

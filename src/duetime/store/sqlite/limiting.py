@@ -34,10 +34,6 @@ from duetime.store.sqlite.values import (
 )
 
 
-def read_rules(connection: Connection, now: int) -> Rules:
-    return Rules.of(connection.rows("rules", {"now": now}))
-
-
 class Limited:
     """The claims of one transaction, from lanes under limits."""
 

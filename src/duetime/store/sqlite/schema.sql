@@ -740,90 +740,37 @@ insert into clock_watch (one) values (1);
 -- Quotas --------------------------------------------------------------------------------------------------------------
 
 -- Each refuses a row with which a tenant would have more than its quota (store/rules/quotas.py).
-create trigger payloads_within_quota after insert on payloads
-when (select count(*) from payloads where tenant_id = new.tenant_id)
-    > (select quotas ->> '$.payloads' from tenants where id = new.tenant_id)
+-- template within(table, kind, used, counted)
+create trigger {kind}_within_quota after insert on {table}
+when (select {used} from {table} where {counted})
+    > (select quotas ->> '$.{kind}' from tenants where id = new.tenant_id)
 begin
-    select raise(abort, 'duetime quota payloads');
+    select raise(abort, 'duetime quota {kind}');
 end;
-create trigger payloads_within_bytes after insert on payloads
-when (select sum(size) from payloads where tenant_id = new.tenant_id)
-    > (select quotas ->> '$.payload_bytes' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota payload_bytes');
-end;
-create trigger calendars_within_quota after insert on calendars
-when (select count(*) from calendars where tenant_id = new.tenant_id)
-    > (select quotas ->> '$.calendars' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota calendars');
-end;
-create trigger api_keys_within_quota after insert on api_keys
-when (
-    select count(*) from api_keys where coalesce(tenant_id, 0) = new.tenant_id
-        and revoked_at is null and (expires_at is null or expires_at > new.created_at))
-    > (select quotas ->> '$.api_keys' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota api_keys');
-end;
-create trigger workers_within_quota after insert on workers
-when (
-    select count(*) from workers where tenant_id = new.tenant_id and lease_until > new.started_at)
-    > (select quotas ->> '$.workers' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota workers');
-end;
-create trigger queues_within_quota before insert on queues
-when not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.name)
+-- end
+{within: payloads | payloads | count(*) | tenant_id = new.tenant_id}
+{within: payloads | payload_bytes | sum(size) | tenant_id = new.tenant_id}
+{within: calendars | calendars | count(*) | tenant_id = new.tenant_id}
+{within: api_keys | api_keys | count(*) | coalesce(tenant_id, 0) = new.tenant_id
+    and revoked_at is null and (expires_at is null or expires_at > new.created_at)}
+{within: workers | workers | count(*) | tenant_id = new.tenant_id and lease_until > new.started_at}
+{within: tenant_secrets | secrets | count(*) | tenant_id = new.tenant_id}
+{within: signing_secrets | signing_secrets | count(*) | tenant_id = new.tenant_id
+    and (expires_at is null or expires_at > new.created_at)}
+{within: subscriptions | subscriptions | count(*) | tenant_id = new.tenant_id}
+{within: alerts | alerts | count(*) | tenant_id = new.tenant_id}
+
+-- template queues_within(table, name, at, counted)
+create trigger {table}_within_queues before insert on {table}
+when {counted} not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.{name})
     and 1 + (
         select count(distinct name) from queue_names
-        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.paused_at - 86400000000))
+        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.{at} - 86400000000))
     > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
 begin
     select raise(abort, 'duetime quota queues');
 end;
-create trigger stream_queues_within_quota before insert on stream_queues
-when not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.queue)
-    and 1 + (
-        select count(distinct name) from queue_names
-        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.changed_at - 86400000000))
-    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota queues');
-end;
-create trigger limits_within_quota before insert on limits
-when new.kind = LimitKind.QUEUE
-    and not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.name)
-    and 1 + (
-        select count(distinct name) from queue_names
-        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.used_at - 86400000000))
-    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota queues');
-end;
-create trigger tenant_secrets_within_quota after insert on tenant_secrets
-when (select count(*) from tenant_secrets where tenant_id = new.tenant_id)
-    > (select quotas ->> '$.secrets' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota secrets');
-end;
-create trigger signing_secrets_within_quota after insert on signing_secrets
-when (
-    select count(*) from signing_secrets where tenant_id = new.tenant_id
-        and (expires_at is null or expires_at > new.created_at))
-    > (select quotas ->> '$.signing_secrets' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota signing_secrets');
-end;
-create trigger subscriptions_within_quota after insert on subscriptions
-when (select count(*) from subscriptions where tenant_id = new.tenant_id)
-    > (select quotas ->> '$.subscriptions' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota subscriptions');
-end;
-create trigger alerts_within_quota after insert on alerts
-when (select count(*) from alerts where tenant_id = new.tenant_id)
-    > (select quotas ->> '$.alerts' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota alerts');
-end;
+-- end
+{queues_within: queues | name | paused_at | }
+{queues_within: stream_queues | queue | changed_at | }
+{queues_within: limits | name | used_at | new.kind = LimitKind.QUEUE and}

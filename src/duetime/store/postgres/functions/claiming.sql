@@ -26,10 +26,9 @@ begin
     where seen.ready is not null;
 end $$;
 
--- Lease ready runs of each lane to a worker, without touching any index.
-create or replace function duetime.claim(
-    lanes integer[], takes integer[], marks timestamptz[], worker uuid, number bigint)
-returns table (
+-- What claims have in common.
+-- template claimed(first)
+returns table ({first}
     id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint, due_at timestamptz,
     ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer, checkpoint bytea)
 language plpgsql
@@ -37,6 +36,39 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set e
 set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+-- end
+-- template taken(worker, number, moment, picked)
+taken as (
+        update duetime.runs r
+        set worker_id = {worker}, claim_no = {number}, fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = {moment}, progress = null, message = null
+        {picked}
+        returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
+            r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+    )
+-- end
+-- template noted(worker, number, moment, of_each)
+noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select {worker}, {number}, {moment}, min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t {of_each}
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select {moment}, EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
+    )
+-- end
+-- template answered(first)
+select {first} t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at, t.args, t.options,
+        t.timeout_ms, t.checkpoint
+    from taken t;
+-- end
+
+-- Lease ready runs of each lane to a worker, without touching any index.
+create or replace function duetime.claim(
+    lanes integer[], takes integer[], marks timestamptz[], worker uuid, number bigint)
+{claimed: }
 begin
     return query
     with open as materialized (
@@ -54,40 +86,15 @@ begin
             order by r.ready_at, r.id limit l.take for update skip locked
         ) r
     ),
-    taken as (
-        update duetime.runs r
-        set worker_id = claim.worker, claim_no = claim.number, fence = r.fence + 1, attempt = r.attempt + 1,
-            started_at = duetime.now(), progress = null, message = null
-        where r.ctid = any(array(select place from picked))
-        returning r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
-            r.options, r.timeout_ms, r.checkpoint
-    ),
-    noted as (
-        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
-        select claim.worker, claim.number, duetime.now(),
-            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
-        from taken t having count(*) > 0
-    ),
-    told as (
-        insert into duetime.events (at, kind, tenant_id, ids)
-        select duetime.now(), EventKind.STARTED, l.tenant_id, array_agg(t.id)
-        from taken t join duetime.lanes l on l.id = t.lane_id
-        where (select l.until > duetime.now() from duetime.listening l where l.one) group by l.tenant_id
-    )
-    select * from taken;
+    {taken: claim.worker | claim.number | duetime.now() | where r.ctid = any(array(select place from picked))},
+    {noted: claim.worker | claim.number | duetime.now() | having count(*) > 0}
+    {answered: }
 end $$;
 
 -- The same for announced runs that are still in their lanes, which have no limits. If it gets none, this claim may have
 -- happened before: then these are its runs.
 create or replace function duetime.claim_announced(ids uuid[], lanes integer[], worker uuid, number bigint)
-returns table (
-    id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint, due_at timestamptz,
-    ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer, checkpoint bytea)
-language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
+{claimed: }
 begin
     return query
     with open as materialized (
@@ -107,28 +114,10 @@ begin
             for update skip locked
         ) r
     ),
-    taken as (
-        update duetime.runs r
-        set worker_id = claim_announced.worker, claim_no = claim_announced.number, fence = r.fence + 1,
-            attempt = r.attempt + 1, started_at = duetime.now(), progress = null, message = null
-        where r.ctid = any(array(select place from picked))
-        returning r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
-            r.options, r.timeout_ms, r.checkpoint, r.tenant_id
-    ),
-    noted as (
-        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
-        select claim_announced.worker, claim_announced.number, duetime.now(),
-            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
-        from taken t having count(*) > 0
-    ),
-    told as (
-        insert into duetime.events (at, kind, tenant_id, ids)
-        select duetime.now(), EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
-        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
-    )
-    select t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at, t.args, t.options,
-        t.timeout_ms, t.checkpoint
-    from taken t;
+    {taken: claim_announced.worker | claim_announced.number | duetime.now()
+        | where r.ctid = any(array(select place from picked))},
+    {noted: claim_announced.worker | claim_announced.number | duetime.now() | having count(*) > 0}
+    {answered: }
     if not found then
         return query
         select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
@@ -152,15 +141,7 @@ end $$;
 -- may be locked: the time is read after that, so that no attempt starts before the attempt that made room for it has ended.
 create or replace function duetime.claim_many(lanes integer[], takes integer[], marks timestamptz[], chosen uuid[],
     workers uuid[], numbers bigint[], rooms integer[])
-returns table (
-    worker_id uuid, id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint,
-    due_at timestamptz, ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer,
-    checkpoint bytea)
-language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
+{claimed: worker_id uuid,}
 declare
     moment constant timestamptz := duetime.clock();
     seat record;
@@ -207,26 +188,7 @@ begin
         select p.place, row_number() over () as seat
         from (select place from wanted union all select place from named) p limit cardinality(seats)
     ),
-    taken as (
-        update duetime.runs r
-        set worker_id = seats[p.seat], claim_no = seat_numbers[p.seat], fence = r.fence + 1, attempt = r.attempt + 1,
-            started_at = moment, progress = null, message = null, put_off_by = null
-        from picked p where r.ctid = p.place
-        returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
-            r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
-    ),
-    noted as (
-        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
-        select t.worker_id, t.claim_no, moment,
-            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
-        from taken t group by t.worker_id, t.claim_no
-    ),
-    told as (
-        insert into duetime.events (at, kind, tenant_id, ids)
-        select moment, EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
-        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
-    )
-    select t.worker_id, t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at,
-        t.args, t.options, t.timeout_ms, t.checkpoint
-    from taken t;
+    {taken: seats[p.seat] | seat_numbers[p.seat] | moment | , put_off_by = null from picked p where r.ctid = p.place},
+    {noted: t.worker_id | t.claim_no | moment | group by t.worker_id, t.claim_no}
+    {answered: t.worker_id,}
 end $$;

@@ -12,22 +12,6 @@ cross join lateral (
         and (a.at > duetime.clock() - :window::interval or b.state = BreakerState.PROBING)) a
 order by x.tenant_id, x.target collate "C";
 
--- waiting_at: how many ready runs wait for a breaker, up to a cap
-select (select count(*) from (
-        select 1 from duetime.lanes l cross join lateral (
-            select 1 from duetime.runs r
-            where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now() limit :cap) r
-        where l.tenant_id = :tenant_id and l.task = :target and l.awake limit :cap) w)
-    + (select count(*) from (
-        select 1 from duetime.limits o cross join lateral (
-            select 1 from duetime.runs r where r.parked_by = o.id limit :cap) r
-        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap) p)
-    + (select count(*) from (
-        select 1 from duetime.limits o cross join lateral (
-            select 1 from duetime.runs r
-            where r.put_off_by = o.id and r.ready_at > duetime.now() and r.worker_id is null limit :cap) r
-        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap) l) as count;
-
 -- prune_breakers: remove breakers that have been closed for long; a target without a row has a closed one
 delete from duetime.breakers where ctid = any(array(
     select b.ctid from duetime.breakers b where b.state = BreakerState.CLOSED and b.since < :before::timestamptz

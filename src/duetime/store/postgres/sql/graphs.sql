@@ -131,14 +131,6 @@ left join lateral (
 ) e on true
 where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by n.place;
 
--- edges_of_graph: what depends on what in a graph, by place. Each edge is looked up: before a new graph has been analyzed, a
--- planner that may join believes in a few rows, and compares all with all
-select p.place as parent, c.place as child from duetime.nodes c
-cross join lateral (select e.parent_id from duetime.edges e where e.child_id = c.job_id offset 0) e
-cross join lateral (
-    select p.place from duetime.nodes p where p.job_id = e.parent_id and p.graph_id = c.graph_id limit 1) p
-where c.graph_id = :graph_id and c.tenant_id = :tenant_id order by c.place, p.place;
-
 -- live_runs_of_graph: the runs of a graph that are not over, in the order in which all transactions hold them
 select r.id from duetime.nodes n cross join lateral (
     select o.id from duetime.runs o where o.tenant_id = n.tenant_id and o.job_id = n.job_id offset 0) r

@@ -30,10 +30,5 @@ select pg_advisory_xact_lock(hashtextextended('duetime queue ' || :tenant_id::in
 -- is_streamed: whether a queue goes through a stream
 select duetime.is_streamed(:queue) as known;
 
--- is_limited_queue: whether a queue has a limit
-select exists (
-    select 1 from duetime.limits where tenant_id = :tenant_id and kind = LimitKind.QUEUE and name = :queue collate "C"
-        and (running is not null or rate is not null)) as known;
-
 -- spent_days: the time, and the days whose ids act
 select duetime.clock(), duetime.spent_days();

@@ -40,3 +40,19 @@ select target from duetime.breakers where tenant_id = :tenant_id and state <> Br
 union
 select target from duetime.attempts where tenant_id = :tenant_id and at > duetime.clock() - :window::interval
 order by 1 limit 1000;
+
+-- waiting_at: how many ready runs wait for a breaker, up to a cap
+select (select count(*) from (
+        select 1 from duetime.lanes l cross join lateral (
+            select * from duetime.runs r
+            where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now() limit :cap) r
+        where l.tenant_id = :tenant_id and l.task = :target and l.awake limit :cap) w)
+    + (select count(*) from (
+        select 1 from duetime.limits o cross join lateral (
+            select * from duetime.runs r where r.parked_by = o.id limit :cap) r
+        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap) p)
+    + (select count(*) from (
+        select 1 from duetime.limits o cross join lateral (
+            select * from duetime.runs r
+            where r.put_off_by = o.id and r.ready_at > duetime.now() and r.worker_id is null limit :cap) r
+        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap) l) as count;

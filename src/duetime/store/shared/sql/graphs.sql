@@ -108,3 +108,11 @@ where tenant_id = :tenant_id and run_id = :run_id and end_state is not null;
 
 -- what_is_held: what a run belongs to that a worker holds
 select tenant_id, job_id, options from duetime.runs where worker_id = :worker_id and id = :run_id;
+
+-- edges_of_graph: what depends on what in a graph, by place. Each edge is looked up: before a new graph has been analyzed, a
+-- planner that may join believes in a few rows, and compares all with all
+select p.place as parent, c.place as child from duetime.nodes c
+cross join lateral (select * from duetime.edges e where e.child_id = c.job_id offset 0) e
+cross join lateral (
+    select * from duetime.nodes p where p.job_id = e.parent_id and p.graph_id = c.graph_id limit 1) p
+where c.graph_id = :graph_id and c.tenant_id = :tenant_id order by c.place, p.place;

@@ -29,3 +29,8 @@ where tenant_id = :tenant_id and queue = :queue and generation = :generation and
 
 -- prune_streams: remove retired generations once nothing asks for them
 delete from duetime.stream_queues where retired and changed_at < :since::timestamptz;
+
+-- is_limited_queue: whether a queue has a limit
+select exists (
+    select 1 from duetime.limits where tenant_id = :tenant_id and kind = LimitKind.QUEUE and name = :queue collate "C"
+        and (running is not null or rate is not null)) as known;

@@ -10,17 +10,6 @@ left join attempts a on a.tenant_id = t.value and a.target = n.value
     and (a.at > :now - :window or b.state = BreakerState.PROBING)
 group by t.key order by t.value, n.value;
 
--- waiting_at: how many ready runs wait for a breaker, up to a cap
-select (select count(*) from (
-        select 1 from lanes l join runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now
-        where l.tenant_id = :tenant_id and l.task = :target and l.awake limit :cap))
-    + (select count(*) from (
-        select 1 from limits o join runs r on r.parked_by = o.id
-        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap))
-    + (select count(*) from (
-        select 1 from limits o join runs r on r.put_off_by = o.id and r.ready_at > :now and r.worker_id is null
-        where o.tenant_id = :tenant_id and o.kind = LimitKind.TARGET and o.name = :target limit :cap)) as count;
-
 -- prune_breakers: remove breakers that have been closed for long; a target without a row has a closed one
 delete from breakers where (tenant_id, target) in (
     select tenant_id, target from breakers where state = BreakerState.CLOSED and since < :before limit :batch);

@@ -92,12 +92,6 @@ left join runs r on r.tenant_id = n.tenant_id and r.job_id = n.job_id
 left join ended e on e.run_id = (select max(o.run_id) from ended o where o.job_id = n.job_id)
 where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by n.place;
 
--- edges_of_graph: what depends on what in a graph, by place
-select p.place as parent, c.place as child from nodes c
-join edges e on e.child_id = c.job_id
-join nodes p on p.job_id = e.parent_id and p.graph_id = c.graph_id
-where c.graph_id = :graph_id and c.tenant_id = :tenant_id order by c.place, p.place;
-
 -- live_runs_of_graph: the runs of a graph that are not over
 select r.id from nodes n join runs r on r.tenant_id = n.tenant_id and r.job_id = n.job_id
 where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by r.id;

@@ -1,16 +1,3 @@
--- rules: what a claim must know: weights of tenants, limits that are set, suspects, and whether there are stream queues
-select RuleKind.WEIGHT as kind, id as tenant_id, '' as name, weight, null as age from tenants where weight <> 100
-union all
-select LimitKind.TENANT, id, '', null, null from tenants where running_runs is not null
-union all
-select kind, tenant_id, name, null, null from limits
-where kind in (LimitKind.QUEUE, LimitKind.TARGET) and (running is not null or rate is not null)
-union all
-select case when job_id = zeroblob(16) then RuleKind.SUSPECT_TASK else RuleKind.SUSPECT_JOB end, tenant_id, task, losses,
-    (:now - lost_at) / 1e6 from suspects
-union all
-select RuleKind.STREAMS, 0, '', null, null where exists (select 1 from stream_queues);
-
 -- hold_limits: a limit, made where it is missing
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
 values (:tenant_id, :kind, :name, :running, :rate, :period, :now)

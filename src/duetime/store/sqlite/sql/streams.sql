@@ -38,8 +38,3 @@ delete from spent where run_id in (select run_id from spent where run_id < :befo
 
 -- is_streamed: whether a queue goes through a stream
 select exists (select 1 from stream_queues where tenant_id = :tenant_id and queue = :queue and current) as known;
-
--- is_limited_queue: whether a queue has a limit
-select exists (
-    select 1 from limits where tenant_id = :tenant_id and kind = LimitKind.QUEUE and name = :queue
-        and (running is not null or rate is not null)) as known;
