@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 import pytest
 
-from duetime.clock import monotonic_from
+from duetime.clock import elapsed, monotonic_from
 from duetime.crypto.sealer import Sealer, is_sealed
 from duetime.engine.pruner import Pruner
 from duetime.errors import Conflict, LeaseLost, NotFound, StoreUnavailable, StreamUnavailable
@@ -31,7 +31,6 @@ from duetime.model.tenant import TenantChange, TenantState
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Store
-from duetime.store.protocol.streams import KnownQueues
 from duetime.store.wrappers.sealed import sealed
 from tests.contract.announcements import Announcements
 from tests.contract.conftest import on_postgres
@@ -612,24 +611,30 @@ async def test_a_stream_queue_says_whether_it_is_paused(store: Store, time: Time
 
 
 async def test_loops_share_a_reading_of_stream_queues(store: Store) -> None:
-    elapsed, kept = 0.0, sealed(store, Sealer([("k", bytes(32))]))
-    with monotonic_from(lambda: 1000.0 + elapsed):
-        assert await store.streams.known_queues(1.0) == KnownQueues([], 1000.0)
-        elapsed = 0.5
-        assert (await kept.streams.known_queues(1.0)).read_at == 1000.0
-        assert (await store.streams.known_queues(0.4)).read_at == 1000.5
-        elapsed = 5.0
+    passed, kept = 0.0, sealed(store, Sealer([("k", bytes(32))]))
+
+    async def known(within: float, of: Store = store) -> tuple[list[StreamSettings], float]:
+        """What is known, and when it was read."""
+        queues, read_at = await of.streams.known_queues(within)
+        return [queue.settings for queue in queues], round(read_at - began, 3)
+
+    with monotonic_from(lambda: 1000.0 + passed):
+        began = elapsed()
+        assert await known(1.0) == ([], 0.0)
+        passed = 0.5
+        assert await known(1.0, kept) == ([], 0.0)
+        assert await known(0.4) == ([], 0.5)
+        passed = 5.0
         await store.claims.rules()
-        elapsed = 5.5
-        assert await store.streams.known_queues(1.0) == KnownQueues([], 1005.0), "the rules have told"
-        elapsed = 5.6
+        passed = 5.5
+        assert await known(1.0) == ([], 5.0), "the rules have told"
+        passed = 5.6
         await kept.streams.set_stream(TENANT, "mail", REDIS)
-        elapsed = 5.7
-        (queue,), read_at = await kept.streams.known_queues(1.0)
-        assert (queue.settings, read_at) == (REDIS, 1005.7), "a change by this process is known at once"
-        elapsed = 9.0
+        passed = 5.7
+        assert await known(1.0, kept) == ([REDIS], 5.7), "a change by this process is known at once"
+        passed = 9.0
         await store.claims.rules()
-        assert await kept.streams.known_queues(5.0) == KnownQueues([queue], 1005.7), "the rules know no settings"
+        assert await known(5.0, kept) == ([REDIS], 5.7), "the rules know no settings"
 
 
 async def test_a_password_in_an_address_is_not_stored_as_it_is(world: World, store: Store) -> None:
