@@ -31,7 +31,8 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 	tests/api/test_odd_texts.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py \
 	tests/fault/test_lies.py tests/integration/test_ahead.py tests/integration/test_archive.py \
 	tests/integration/test_hostile_text.py tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
-	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py
+	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/integration/test_reloading.py \
+	tests/telemetry/test_sentry.py
 
 # Stream queues: `make brokers` runs these with every broker, `make test` most of them with Redis.
 STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \

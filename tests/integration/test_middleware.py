@@ -165,23 +165,27 @@ async def test_a_child_process_must_be_able_to_import_it(app: App) -> None:
     assert "define it at the top level of its module" in (run.attempts[-1].error or "")
 
 
-async def test_a_timeout_ends_a_middleware_too(app: App) -> None:
-    closed = []
+async def test_a_middleware_is_stopped_like_a_task(app: App) -> None:
+    entered, closed = asyncio.Event(), []
 
-    @app.task(name="quick", retries=0, timeout=0.05)
+    @app.task(name="quick", retries=0)
     async def quick() -> None: ...
 
     @app.middleware
     async def slow(ctx: BaseContext) -> AsyncIterator[None]:
+        entered.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             yield
         finally:
             closed.append(ctx.attempt)
 
     async with working(app):
-        run = await ended(app, await quick.submit())
-    assert (run.state, closed) == (RunState.FAILED, [1])
+        receipt = await quick.submit()
+        await entered.wait()
+        await app.cancel(receipt)
+        run = await ended(app, receipt)
+    assert (run.state, closed) == (RunState.CANCELLED, [1])
 
 
 def test_a_middleware_is_a_generator(app: App) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from duetime import App, Context
+from duetime import App, BaseContext, Context
 from duetime.engine.intake import prepare
 from duetime.engine.relay import Relay
 from duetime.engine.stream_lander import StreamLander
@@ -101,6 +101,33 @@ async def test_a_plain_run_goes_from_its_stream_to_history(app: App, mail: Strea
     assert (found.result, found.attempt, found.fence, found.lost) == (b"4", 1, 1, 0)
     assert "adding" in found.attempts[0].log_lines[0]
     assert (await mail.store.reads.counts()).history == len(runs)
+
+
+async def test_hooks_and_middleware_do_not_know_where_a_run_comes_from(app: App, mail: Streamed) -> None:
+    around: list[str] = []
+    after: list[tuple[str, str]] = []
+    app.on_success(lambda attempt: after.append(("succeeded", attempt.run_id)))
+    app.on_retry(lambda attempt: after.append(("retried", attempt.run_id)))
+    app.on_failure(lambda attempt: after.append(("failed", attempt.run_id)))
+
+    @app.middleware
+    def note(ctx: BaseContext) -> Iterator[None]:
+        around.append(ctx.run_id)
+        yield
+
+    @app.task(name="half")
+    async def half(number: int) -> None:
+        if number % 2:
+            raise LookupError("an odd number")
+
+    options = Options(retry=RetryPolicy(retries=1, base=0.001))
+    even, odd = await mail.carry("half", {"number": 0}, {"number": 1}, options=options)
+    async with working(app):
+        await all_are(mail.store, [even], RunState.SUCCEEDED)
+        await all_are(mail.store, [odd], RunState.FAILED)
+    good, bad = show("run", even.run_id), show("run", odd.run_id)
+    assert sorted(after) == sorted([("succeeded", good), ("retried", bad), ("failed", bad)])
+    assert sorted(around) == sorted([good, bad, bad])
 
 
 async def test_a_run_that_fails_is_retried_and_becomes_a_dead_letter(app: App, mail: Streamed) -> None:
