@@ -39,6 +39,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "workers": (),
     "tail": ("--count", "1"),
     "import-crontab": ("{crontab}", "--yes"),
+    "import-beat": ("tests.support.imported_schedules:ENTRIES", "--yes"),
+    "import-apscheduler": ("tests.support.imported_schedules:scheduler", "--yes"),
     "audit": (),
     "jobs edit": (JOB, "--name", "n"),
     "jobs list": (),

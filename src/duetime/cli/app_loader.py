@@ -25,10 +25,21 @@ def load_app(name: str, settings: Settings) -> "App":
     """Import `module:app`; the working folder comes first, as it does for `python -m`."""
     from duetime.sdk.app import App
 
+    found = load_object(name, "shop.jobs:app")
+    if not isinstance(found, App):
+        raise InvalidInput(f"{name} is {type(found).__name__}, not a duetime.App", field="app")
+    found.configure(settings)
+    return found
+
+
+def load_object(name: str, example: str) -> Any:
+    """Import `module:attribute`."""
+    from duetime.sdk.app import App
+
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise InvalidInput(
-            f"{name!r} is not the name of an app", field="app", remedy="module:attribute, such as shop.jobs:app"
+            f"{name!r} is not the name of an app", field="app", remedy=f"module:attribute, such as {example}"
         )
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
@@ -41,9 +52,6 @@ def load_app(name: str, settings: Settings) -> "App":
         apps = [key for key, value in vars(module).items() if isinstance(value, App)]
         remedy = f"it has: {', '.join(apps)}" if apps else "it contains no App"
         raise InvalidInput(f"{module_name} has no {attribute!r}", field="app", remedy=remedy)
-    if not isinstance(found, App):
-        raise InvalidInput(f"{name} is {type(found).__name__}, not a duetime.App", field="app")
-    found.configure(settings)
     return found
 
 

@@ -1,30 +1,18 @@
 """`import-crontab`: turns an existing crontab into jobs; shows the plan first."""
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
-from rich.markup import escape
 
-from duetime.cli.crontab_lines import Entry, LeftOut, read_crontab
+from duetime.cli.crontab_lines import Entry, read_crontab
+from duetime.cli.imports import Found, Skipped, import_jobs
 from duetime.cli.local_zone import local_zone
-from duetime.cli.output import err, out
+from duetime.cli.output import err
 from duetime.cli.server_commands import ServerCommand, read_lines, server_command
 from duetime.errors import InvalidInput
 
 _NAME = 80
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """A line of the crontab as the job that it becomes."""
-
-    line: int
-    sentence: str
-    tz: str
-    next_run: datetime | None
-    command: str
 
 
 @server_command
@@ -46,52 +34,13 @@ def import_crontab(
     """
     entries, left_out = read_crontab(read_lines(file), system=system)
     zone = tz or _machine_zone()
-    good, planned = _plan(command, entries, left_out, zone)
-    command.table(planned, "line when=sentence tz next_run command", "the file has no line to import")
-    for each in sorted(left_out, key=lambda each: each.line):
+    if not command.json and tz is None and any(entry.tz is None for entry in entries):
         err.print(
-            f"[yellow]line {each.line} is skipped[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True
+            f"[dim]times without CRON_TZ are read in this machine's zone, {zone}; --tz names another[/]", soft_wrap=True
         )
-    if not good:
-        raise InvalidInput("contains no line to import", field="file")
-    is_served = any(each.name == task for each in command.client.list_tasks().items)
-    if not command.json:
-        if tz is None and any(entry.tz is None for entry in good):
-            err.print(
-                f"[dim]times without CRON_TZ are read in this machine's zone, {zone}; --tz names another[/]",
-                soft_wrap=True,
-            )
-        if not is_served:
-            told = f"no worker has the task {task}: the jobs wait until one has it (docs/cli.md has an example)"
-            err.print(f"[yellow]{escape(told)}[/]", soft_wrap=True)
-    if not yes and (command.json or not _agreed(len(good))):
-        return
-    answer = command.client.create_jobs([_job(entry, task, zone, queue) for entry in good])
-    fresh = sum(1 for item in answer.items if item.job is not None and item.job.created)
-    command.say(
-        f"stored {fresh} jobs, {answer.stored - fresh} existed already",
-        stored=fresh,
-        known=answer.stored - fresh,
-        left_out=len(left_out),
-        has_worker=is_served,
-    )
-
-
-def _plan(
-    command: ServerCommand, entries: list[Entry], left_out: list[LeftOut], zone: str
-) -> tuple[list[Entry], list[Planned]]:
-    """The entries that can be stored, and their meaning; the rest is added to `left_out`."""
-    good, planned = [], []
-    for entry in entries:
-        try:
-            preview = command.client.preview_schedule(cron=entry.cron, tz=entry.tz or zone, count=1)
-        except InvalidInput as error:
-            left_out.append(LeftOut(entry.line, f"{entry.cron} {entry.command}", error.message))
-            continue
-        next_run = preview.fires[0].utc if preview.fires else None
-        good.append(entry)
-        planned.append(Planned(entry.line, preview.schedule.sentence, entry.tz or zone, next_run, entry.command))
-    return good, planned
+    found = [Found(f"line {entry.line}", _job(entry, task, zone, queue)) for entry in entries]
+    skipped = [Skipped(f"line {each.line}", f"{each.reason}: {each.text}") for each in left_out]
+    import_jobs(command, found, skipped, yes=yes)
 
 
 def _job(entry: Entry, task: str, zone: str, queue: str | None) -> dict[str, object]:
@@ -115,8 +64,3 @@ def _machine_zone() -> str:
     if zone is None:
         raise InvalidInput("the time zone of this machine is not known", field="tz", remedy="give it with --tz")
     return zone
-
-
-def _agreed(count: int) -> bool:
-    out.print()
-    return typer.confirm(f"Create {count} jobs?")

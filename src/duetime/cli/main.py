@@ -16,6 +16,7 @@ from duetime.cli import (
     doctor,
     encryption,
     graphs,
+    import_commands,
     jobs,
     migrate,
     notifications,
@@ -64,6 +65,8 @@ application.add_typer(notifications.alerts, name="alerts")
 application.command("workers")(service.workers)
 application.command("tail")(tail.tail)
 application.command("import-crontab")(crontab.import_crontab)
+application.command("import-beat")(import_commands.import_beat)
+application.command("import-apscheduler")(import_commands.import_apscheduler)
 application.add_typer(admin.tenants, name="tenants")
 application.add_typer(admin.keys, name="keys")
 application.add_typer(sessions.sessions, name="sessions")
