@@ -29,6 +29,7 @@ from duetime import (
 from duetime.embedded import supervisor
 from duetime.model.access import Role
 from duetime.node import assembly
+from tests.support.databases import sqlite_file
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, quick_settings
@@ -41,6 +42,16 @@ def handlers() -> list[object]:
 @pytest.fixture
 def embedded(database_url: str) -> App:
     """Not open yet, unlike the fixture `app`."""
+    return _app(database_url)
+
+
+@pytest.fixture
+def on_file(tmp_path: Path) -> App:
+    """The same, on a file only."""
+    return _app(f"sqlite:///{sqlite_file(tmp_path / 'jobs.db')}")
+
+
+def _app(database_url: str) -> App:
     app = App(settings=quick_settings(database_url))
 
     @app.task(name="where")
@@ -106,27 +117,27 @@ def test_it_runs_on_a_thread_of_its_own(embedded: App) -> None:
     embedded.sync.close()
 
 
-def test_what_does_not_finish_in_time_is_handed_back(embedded: App) -> None:
-    embedded.configure(msgspec.structs.replace(embedded.settings, grace=timedelta(milliseconds=50)))
+def test_what_does_not_finish_in_time_is_handed_back(on_file: App) -> None:
+    on_file.configure(msgspec.structs.replace(on_file.settings, grace=timedelta(milliseconds=50)))
 
-    @embedded.task(name="endless")
+    @on_file.task(name="endless")
     async def endless() -> None:
         await asyncio.sleep(60)
 
-    embedded.start()
-    receipt = embedded.sync.submit("endless")
-    _wait_for(embedded, receipt.run_id, RunState.RUNNING)
-    embedded.stop()
-    run = embedded.sync.run(receipt.run_id)
+    on_file.start()
+    receipt = on_file.sync.submit("endless")
+    _wait_for(on_file, receipt.run_id, RunState.RUNNING)
+    on_file.stop()
+    run = on_file.sync.run(receipt.run_id)
     assert (run.state, run.attempt) == (RunState.PENDING, 0), "unspent"
-    embedded.sync.close()
+    on_file.sync.close()
 
 
-async def test_a_cancelled_caller_stops_it_too(embedded: App) -> None:
+async def test_a_cancelled_caller_stops_it_too(on_file: App) -> None:
     inside = asyncio.Event()
 
     async def host() -> None:
-        async with embedded.running():
+        async with on_file.running():
             inside.set()
             await asyncio.sleep(60)
 
@@ -135,18 +146,18 @@ async def test_a_cancelled_caller_stops_it_too(embedded: App) -> None:
     hosting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await hosting
-    assert not embedded.is_running
-    assert await (await embedded.store()).leases.workers() == []
-    await embedded.close()
+    assert not on_file.is_running
+    assert await (await on_file.store()).leases.workers() == []
+    await on_file.close()
 
 
-async def test_a_start_that_fails_raises_and_leaves_nothing_running(embedded: App, database: str) -> None:
+async def test_a_start_that_fails_raises_and_leaves_nothing_running(on_file: App, database: str) -> None:
     with pytest.raises(SchemaMismatch, match="duetime migrate"):
         App(settings=quick_settings(database)).start()
     with pytest.raises(StoreUnavailable):
         App(settings=quick_settings("postgresql://127.0.0.1:1/none")).start()
 
-    @embedded.on_start
+    @on_file.on_start
     async def hook() -> None:
         if not ready:
             raise ValueError("not yet")
@@ -154,12 +165,12 @@ async def test_a_start_that_fails_raises_and_leaves_nothing_running(embedded: Ap
     ready = False
     for _ in range(2):
         with pytest.raises(ValueError, match="not yet"):
-            await asyncio.to_thread(embedded.start)
+            await asyncio.to_thread(on_file.start)
         with pytest.raises(ValueError, match="not yet"):
-            async with embedded.running():
+            async with on_file.running():
                 raise AssertionError("the block must not begin")
     ready = True
-    async with embedded.running():
+    async with on_file.running():
         pass
     assert "duetime" not in {thread.name for thread in threading.enumerate()}
 
@@ -207,6 +218,7 @@ def test_an_embedded_file_has_one_owner(tmp_path: Path, monkeypatch: pytest.Monk
     second.stop()
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_it_works_for_a_server(app: App, served: Served) -> None:
     with pytest.raises(InvalidInput, match=r"^key: a remote worker needs a key"):
         App(settings=Settings(url=served.url)).start()

@@ -8,6 +8,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- packages: written by make docs -->", "<!-- end of packages -->"
 HOLDS = {
+    "django": "tasks in Django projects",
+    "fastapi": "a lifespan",
+    "flask": "a Flask extension",
+    "hosting": "what these share",
     "cli": "commands",
     "embedded": "the App that runs inside the user's process",
     "node": "builds the objects of a process",

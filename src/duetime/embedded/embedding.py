@@ -113,13 +113,18 @@ class _Thread:
         self._ready: Future[None] = Future()
         self._supervisor: Supervisor | None = None
         self._error: Exception | None = None
+        self._stop_asked = False
         self._loop: asyncio.AbstractEventLoop | None = None
         # A daemon, because a program must be able to end; it is stopped then.
         self._thread = threading.Thread(target=self._serve, name="duetime", daemon=True)
 
     def start(self) -> None:
         """Returns once it is up; raises what prevents it."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._on_end()
+            raise
         atexit.register(self._stop_at_exit)
         try:
             self._ready.result()
@@ -141,20 +146,24 @@ class _Thread:
             raise self._error
 
     def _ask_to_stop(self) -> None:
+        self._stop_asked = True  # first: a thread that is still starting looks for it
         loop, supervisor = self._loop, self._supervisor
         if loop is not None and supervisor is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(supervisor.stop)
 
     def _stop_at_exit(self) -> None:
-        self._ask_to_stop()
-        self._thread.join(self._app.settings.grace.total_seconds() + _AT_EXIT)
+        if self._thread.is_alive():  # not in a forked child, which has the exit handlers of its parent
+            self._ask_to_stop()
+            self._thread.join(self._app.settings.grace.total_seconds() + _AT_EXIT)
 
     def _serve(self) -> None:
         try:
             loop = self._loop = asyncio.new_event_loop()
             try:
                 self._supervisor = _supervisor(self._app)
+                if self._stop_asked:
+                    self._supervisor.stop()
                 loop.run_until_complete(self._supervisor.run(lambda: self._ready.set_result(None)))
             finally:
                 loop.run_until_complete(_end_tasks())

@@ -1,0 +1,43 @@
+"""What the web frameworks' integrations share: settings from the framework's configuration, and duetime's commands."""
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from duetime.embedded.app import App
+from duetime.errors import SettingsError
+from duetime.settings import Settings, load
+
+_WITH_APP = ("up", "worker", "doctor")
+"""Commands that take an app."""
+
+
+def configure(app: App, given: Mapping[str, Any], source: str) -> None:
+    """Use these settings, which take precedence over variables and the settings file. `source` says where they are, for
+    errors: `DUETIME[{}]`."""
+    known = [field.name for field in msgspec.structs.fields(Settings)]
+    named = {name.lower(): value for name, value in given.items()}
+    for name in given:
+        if name.lower() not in known:
+            close = difflib.get_close_matches(name.lower(), known, n=1)
+            remedy = f"did you mean {close[0].upper()}?" if close else "docs/settings.md lists all settings"
+            raise SettingsError(f"{source.format(name)} is not a setting", remedy=remedy)
+    app.configure(load(None, os.environ, named))
+
+
+def run_command(arguments: Sequence[str], app_name: str, given: Mapping[str, Any], program: str) -> None:
+    """Run the `duetime` command with these settings. Commands that take an app get the framework's. It ends the
+    process."""
+    from duetime.cli.main import application
+
+    os.environ |= {f"DUETIME_{name.upper()}": _text(value) for name, value in given.items() if value is not None}
+    if arguments and arguments[0] in _WITH_APP:
+        arguments = [arguments[0], app_name, *arguments[1:]]
+    application(args=list(arguments), prog_name=program)
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
