@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import inspect
 import logging
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -332,7 +334,7 @@ async def test_a_submission_is_a_coroutine_to_asyncio(send: Any, caplog: pytest.
 async def test_frameworks_await_a_submission(send: Any) -> None:
     call = send.bind("a")
     for function in (send.submit, send.schedule, call.submit, call.schedule, send.app.submit, send.app.submit_many):
-        assert asyncio.iscoroutinefunction(function)
+        assert (inspect if sys.version_info >= (3, 12) else asyncio).iscoroutinefunction(function)
     async with harness(send.app) as jobs:
         await BackgroundTask(send.submit, to="a")()  # as FastAPI's
         assert len(jobs.submitted) == 1
