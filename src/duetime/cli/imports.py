@@ -87,7 +87,7 @@ def _plan(
         good.append(each)
         schedule = preview.schedule
         next_run = preview.fires[0].utc if preview.fires else None
-        change = _change(command, each.job, schedule.exact)
+        change = _change(command, each.job, schedule.exact, schedule.tz)
         notes = "; ".join(each.notes)
         planned.append(
             Planned(
@@ -104,7 +104,7 @@ def _plan(
     return good, planned, left_out
 
 
-def _change(command: ServerCommand, job: dict[str, Any], exact: str) -> str:
+def _change(command: ServerCommand, job: dict[str, Any], exact: str, tz: str) -> str:
     """What the import does to the job with this key."""
     live = [
         each
@@ -114,9 +114,11 @@ def _change(command: ServerCommand, job: dict[str, Any], exact: str) -> str:
     if not live:
         return "new"
     stored = command.client.get_job(live[0].job_id)
-    same = stored.task == job["task"] and stored.args == job.get("args", {})
-    # The moment that an interval is counted from belongs to the stored job.
-    return "same" if same and stored.schedule.exact.split("/")[-1] == exact.split("/")[-1] else "edit"
+    is_same = stored.task == job["task"] and stored.args == job.get("args", {})
+    if stored.schedule.kind == "every":
+        # The moment that an interval is counted from belongs to the stored job.
+        return "same" if is_same and stored.schedule.exact.split("/")[-1] == exact.split("/")[-1] else "edit"
+    return "same" if is_same and (stored.schedule.exact, stored.schedule.tz) == (exact, tz) else "edit"
 
 
 def _agreed(count: int) -> bool:
