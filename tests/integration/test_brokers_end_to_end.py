@@ -9,9 +9,14 @@ from duetime import App
 from duetime.engine import stream_intake
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.run import RunState
 from duetime.streams.setup import apply_change, check_change
+from duetime.worker import stream_feed
 from tests.support.broker_server import BrokerServer
 from tests.support.brokers import BROKERS, running
+from tests.support.jvm_servers import KafkaServer
+from tests.support.streaming import streamed
+from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, working
 
 MAIL = "mail"
@@ -35,3 +40,22 @@ async def test_runs_go_through_the_broker(kind: type[BrokerServer], app: App, mo
         assert {receipt.via for receipt in receipts} == {"stream"}
         results = await asyncio.gather(*(receipt.result(PATIENCE) for receipt in receipts))
         assert results == [str(n) for n in range(50)]
+
+
+async def test_partitions_are_not_left_to_workers_that_cannot_fetch_from_them(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_FIRST_LEFT", "_LONGEST_LEFT"):
+        monkeypatch.setattr(stream_feed, name, 3600.0)
+    kafka = running(KafkaServer)
+    assert isinstance(kafka, KafkaServer)
+
+    @app.task(name="known")
+    async def known() -> None: ...
+
+    address = kafka.address_with(f"partitions=1&prefix=t{uuid4().hex[:12]}")
+    async with streamed(await app.store(), address) as mail, working(app):
+        for _ in range(2):
+            (run,) = await mail.carry("unknown", {})
+            await eventually(mail.is_empty, within=60)
+            assert (await mail.store.reads.run(DEFAULT_TENANT, run.run_id)).state is RunState.PENDING

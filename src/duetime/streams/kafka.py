@@ -49,7 +49,7 @@ _NO_COMMIT = -1
 
 
 class KafkaBroker:
-    shared = True
+    shared = partitioned = True
 
     def __init__(self, address: str) -> None:
         self._address = parse(address)

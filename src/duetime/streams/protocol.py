@@ -60,6 +60,8 @@ class Broker(Protocol):
 
     shared: bool
     """Whether one stream serves all tenants of a queue, because the broker cannot hold many streams."""
+    partitioned: bool
+    """Whether each consumer has parts of a stream that no other consumer can fetch from."""
     largest: int
     """The maximum size of a message, in bytes."""
 

@@ -50,7 +50,7 @@ _OLDEST, _LIMITS_DELIVERIES = (3, 8), (4, 0)
 
 
 class RabbitBroker:
-    shared = False
+    shared = partitioned = False
     largest = 1024**2
 
     def __init__(self, address: str) -> None:

@@ -86,7 +86,7 @@ end
 
 
 class RedisBroker:
-    shared = False
+    shared = partitioned = False
     largest = 1024**2
 
     def __init__(self, address: str, *, replicas: int | None = None) -> None:

@@ -47,7 +47,7 @@ _ACTIONS = (
 
 
 class SqsBroker:
-    shared = True
+    shared, partitioned = True, False
 
     def __init__(self, address: str) -> None:
         self._address = parse(address)

@@ -318,7 +318,9 @@ class Feed:
 
     def _learn_whose(self, stream: str, *, ours: bool) -> None:
         """Leave a stream alone for a moment if all its runs, carried and announced, are of tasks that are unknown
-        here."""
+        here. Not if others cannot fetch what is left."""
+        if self._broker.partitioned:
+            return
         now = monotonic()
         if ours:
             self._ours_at[stream] = now
