@@ -37,7 +37,8 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 # Stream queues: `make brokers` runs these with every broker, `make test` most of them with Redis.
 STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \
 	$(wildcard tests/integration/test_stream*.py) tests/integration/test_brokers_end_to_end.py \
-	tests/integration/test_redis_limits.py tests/targets/test_publishing_brokers.py
+	tests/integration/test_redis_limits.py tests/targets/test_publishing_brokers.py \
+	tests/integration/test_sources_brokers.py
 STREAM_FAULTS := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.

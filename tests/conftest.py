@@ -44,7 +44,12 @@ BY_BROKER = ("tests/contract/test_streams.py", "tests/integration/test_brokers_e
 BROKERS = ("redis", "rabbitmq", "kafka", "sqs")
 OTHER_BROKERS = {*BROKERS} - {"redis"}
 """These take seconds to start, and have to be fetched first: `make brokers` tests them."""
-OF_BROKER = {"tests/contract/test_kafka_streams.py": "kafka", "tests/contract/test_sqs_streams.py": "sqs"}
+OF_BROKER = {
+    "tests/contract/test_kafka_streams.py": "kafka",
+    "tests/contract/test_sqs_streams.py": "sqs",
+    "tests/integration/test_sources_brokers.py": "kafka",
+    "tests/targets/test_publishing_brokers.py": "kafka",
+}
 """These share it too, because it takes seconds to start."""
 
 

@@ -130,6 +130,7 @@ async def leave(client: Client, made: Any) -> None:
     assert (await client.work("DELETE", path, headers=headers)).status < 300
 
 
+SOURCE = {"broker": {"type": "redis", "address": "r.example.com:1", "stream": "s"}, "job": {"task": "t"}}
 KINDS = {
     "stored_jobs": Kind(make_job, delete("/v1/jobs", "job_id")),
     "stored_bytes": Kind(make_job, delete("/v1/jobs", "job_id"), SIZE),
@@ -144,6 +145,7 @@ KINDS = {
         put("/v1/subscriptions", {"to": {"type": "email", "address": "a@example.com"}, "topics": ["*"]}),
         delete("/v1/subscriptions"),
     ),
+    "sources": Kind(put("/v1/sources", SOURCE), delete("/v1/sources")),
     "alerts": Kind(put("/v1/alerts", {"figure": "dead_letters", "threshold": 1}), delete("/v1/alerts")),
     "secrets": Kind(put("/v1/secrets", SECRET), delete("/v1/secrets")),
     "signing_secrets": Kind(
@@ -164,6 +166,7 @@ BOUNDED = {
     "queues": ("queues",),
     "stream_queues": ("queues",),
     "subscriptions": ("subscriptions",),
+    "sources": ("sources",),
     "alerts": ("alerts",),
     "tenant_secrets": ("secrets",),
     "signing_secrets": ("signing_secrets",),

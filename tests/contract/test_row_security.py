@@ -19,6 +19,7 @@ from duetime.model.job import Options, encode_options
 from duetime.model.lists import JobFilter, JobStatus
 from duetime.model.notification import Subscription, Webhook
 from duetime.model.schedule import Cron, Every, make_after, make_exclusion
+from duetime.model.source import RedisSource, Source
 from duetime.store.postgres import PostgresStore
 from tests.conftest import INSTALLED
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
@@ -81,6 +82,8 @@ async def _fill(store: PostgresStore) -> None:
     await store.graphs.cancel_graph(TENANT, graph.id)
     await store.audit.record([AuditEntry(new_id(), TENANT, None, "x", "y", "z")])
     await store.notifications.put_subscription(TENANT, Subscription("ops", Webhook("https://example.com/"), ("*",)))
+    place = RedisSource(address="r.example.com:1", stream="s")
+    await store.sources.put_source(TENANT, Source("orders", place, {"task": "t"}), paused=False)
     await store.notifications.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
     tally = Tally(TENANT, "t", tried=30, failed=30)
     await store.breakers.report_attempts([tally], BreakerPolicy())

@@ -8,7 +8,7 @@ from duetime.api.caller import Caller
 from duetime.api.lookup_cache import Memory
 from duetime.errors import InvalidInput
 from duetime.model.secret import SecretBinding
-from duetime.model.target import Target
+from duetime.model.target import AtBroker, Target
 from duetime.store.protocol.store import Store
 from duetime.targets.secret_hosts import check_receives, may_receive
 from duetime.targets.validation import TargetRules
@@ -24,12 +24,12 @@ class KnownSecrets:
         self._rules = rules
         self._known: Memory[int, dict[str, SecretBinding]] = Memory(_REMEMBERED)
 
-    async def check(self, who: Caller, target: Target | None) -> None:
+    async def check(self, who: Caller, target: Target | AtBroker | None, at: str = "target") -> None:
         """Raise `InvalidInput` for a secret that does not exist, or that this target may not use."""
         if target is None:
             return
-        for field, name in named_secrets(target):
-            places = self._rules.places(target)
+        for field, name in named_secrets(target, at):
+            places = self._rules.places(target, at)
             bound = (self._known.get(who.tenant_id) or _NONE).get(name)
             if bound is None or not (
                 bound.may_be_named_by(who.role) and all(may_receive(bound.hosts, place) for place in places)

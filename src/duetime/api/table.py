@@ -24,6 +24,7 @@ from duetime.api.routes import (
     schedules,
     secrets,
     sessions,
+    sources,
     tenants,
     workers,
 )
@@ -39,6 +40,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *schedules.routes,
     *calendars.routes,
     *notifications.routes,
+    *sources.routes,
     *queues.routes,
     *breakers.routes,
     *payloads.routes,

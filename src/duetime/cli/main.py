@@ -27,6 +27,7 @@ from duetime.cli import (
     secrets,
     service,
     sessions,
+    sources,
     submit,
     tail,
     worker,
@@ -60,6 +61,7 @@ application.add_typer(graphs.graphs, name="graphs")
 application.add_typer(secrets.application, name="secrets")
 application.add_typer(service.queues, name="queues")
 application.add_typer(service.breakers, name="breakers")
+application.add_typer(sources.application, name="sources")
 application.add_typer(notifications.subscriptions, name="subscriptions")
 application.add_typer(notifications.alerts, name="alerts")
 application.command("workers")(service.workers)

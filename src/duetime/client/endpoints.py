@@ -17,6 +17,7 @@ from duetime.client import (
     job_calls,
     notification_requests,
     run_requests,
+    source_requests,
     target_requests,
 )
 from duetime.client.request import Ask, PageOf
@@ -137,6 +138,12 @@ class Endpoints:
     get_calendar = Sent(run_requests.get_calendar)
     put_calendar = Sent(run_requests.put_calendar)
     delete_calendar = Sent(run_requests.delete_calendar)
+    list_sources = Sent(source_requests.list_sources)
+    get_source = Sent(source_requests.get_source)
+    put_source = Sent(source_requests.put_source)
+    pause_source = Sent(source_requests.pause_source)
+    resume_source = Sent(source_requests.resume_source)
+    delete_source = Sent(source_requests.delete_source)
     list_subscriptions = Sent(notification_requests.list_subscriptions)
     put_subscription = Sent(notification_requests.put_subscription)
     delete_subscription = Sent(notification_requests.delete_subscription)

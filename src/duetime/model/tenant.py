@@ -46,6 +46,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     queues: int | None = None
     """Queues that are paused or limited, or that jobs have named within a day."""
     subscriptions: int | None = None
+    sources: int | None = None
+    """Places at brokers whose messages create jobs."""
     alerts: int | None = None
     secrets: int | None = None
     signing_secrets: int | None = None
@@ -80,6 +82,7 @@ DEFAULT_LIMITS = TenantLimits(
     calendars=1_000,
     queues=1_000,
     subscriptions=100,
+    sources=100,
     alerts=100,
     secrets=1_000,
     signing_secrets=10,

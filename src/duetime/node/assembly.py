@@ -11,6 +11,7 @@ import msgspec
 
 from duetime.api.http_server import HttpServer
 from duetime.api.service import Service
+from duetime.api.source_reader import SourceReader
 from duetime.archive.archive import archive_of
 from duetime.archive.archived_store import with_archive
 from duetime.client.transport import Transport
@@ -249,11 +250,14 @@ class Node:
             relay = None
         service: Service | None = None
         lander: StreamLander | None = None
+        reader: SourceReader | None = None
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
             self._server = HttpServer(service, self._settings)
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.gateway.loops]
             store.listen(service.gateway.hint)
+            reader = SourceReader(service, self.meters)
+            self._loops.append(Loop("sources", reader.tick, jitter=0.2))
             rooms = service.gateway.rooms
             lander = StreamLander(store, brokers, self.meters, rooms, lease=self._settings.lease)
             service.gateway.when_one_waits(lander.loop.wake)
@@ -277,7 +281,7 @@ class Node:
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
-        for user in (relay, lander):
+        for user in (reader, relay, lander):
             if user is not None:
                 await user.close()
         await brokers.close()

@@ -12,6 +12,11 @@ from duetime.model.target import (
     GRPC,
     HTTP,
     SHELL,
+    AtBroker,
+    AtKafka,
+    AtRabbit,
+    AtRedis,
+    AtSqs,
     GrpcTarget,
     HttpTarget,
     KafkaTarget,
@@ -71,15 +76,15 @@ class TargetRules:
             raise InvalidInput("cannot be combined with target", field="args", remedy="put them into target.body")
         return self._make(as_target(target))
 
-    def places(self, target: Target) -> tuple[Place, ...]:
-        """Where a target connects to. Raises `InvalidInput`."""
+    def places(self, target: Target | AtBroker, field: str = "target") -> tuple[Place, ...]:
+        """Where a target, or what reads from a broker, connects to. Raises `InvalidInput`."""
         match target:
             case HttpTarget():
                 return (check_url(target.url, self.guard),)
             case GrpcTarget():
                 return (check_address(target.address, self.guard),)
-            case KafkaTarget() | RedisTarget() | SqsTarget() | RabbitTarget():
-                return self.brokers.places(target)
+            case AtKafka() | AtRedis() | AtSqs() | AtRabbit():
+                return self.brokers.places(target, field)
             case ShellTarget():
                 return ()
             case _:

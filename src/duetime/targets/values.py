@@ -100,12 +100,12 @@ def login_of(at: AnyTarget | AtBroker) -> SecretValue | None:
             return None
 
 
-def named_secrets(target: AnyTarget | AtBroker) -> Iterator[tuple[str, str]]:
+def named_secrets(target: AnyTarget | AtBroker, field: str = "target") -> Iterator[tuple[str, str]]:
     """The secrets that a target references, each with its field."""
     login = login_of(target)
     if login is not None:
-        yield f"target.{'secret_access_key' if isinstance(target, AtSqs) else 'password'}", login.secret
-    field = "metadata" if isinstance(target, GrpcTarget) else "headers"
-    for name, value in getattr(target, field, {}).items():
+        yield f"{field}.{'secret_access_key' if isinstance(target, AtSqs) else 'password'}", login.secret
+    values = "metadata" if isinstance(target, GrpcTarget) else "headers"
+    for name, value in getattr(target, values, {}).items():
         if isinstance(value, SecretValue):
-            yield f"target.{field}.{name}", value.secret
+            yield f"{field}.{values}.{name}", value.secret

@@ -83,6 +83,7 @@ class MeterCollector(Collector):
         ):
             yield _counter(name, text, (), {(): value})
         yield _counter("duetime_stream_landed", "Carried runs stored, by reason.", ("reason",), _one(meters.landed))
+        yield _counter("duetime_source_messages", "Messages of sources.", ("outcome",), _one(meters.source_messages))
         yield from self._canary()
         yield from self._gauges()
 

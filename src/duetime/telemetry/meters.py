@@ -46,6 +46,8 @@ class Meters:
         """Carried runs that this process landed, by reason."""
         self.redelivered = 0
         self.stream_refused = 0
+        self.source_messages: Counter[str] = Counter()
+        """Messages of sources by what became of them."""
         self.canary: Counter[str] = Counter()
         """Canaries by outcome."""
         self.canary_stages = {stage: Buckets(TIMINGS) for stage in ("start", "complete", "whole")}

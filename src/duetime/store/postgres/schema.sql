@@ -782,6 +782,27 @@ create table duetime.subscriptions (
     primary key (tenant_id, name)
 );
 
+-- Messages of other programs that create jobs, and how far they were read. The holder reads; two at once create nothing
+-- twice.
+create table duetime.sources (
+    tenant_id integer not null,
+    name text not null,
+    body bytea not null,
+    version integer not null default 1,
+    paused boolean not null,
+    stopped boolean not null default false,
+    marks bytea not null,
+    received bigint not null default 0,
+    made bigint not null default 0,
+    repeated bigint not null default 0,
+    bad bigint not null default 0,
+    errors bytea not null,
+    reason text,
+    holder uuid,
+    held_until timestamptz not null default '-infinity',
+    primary key (tenant_id, name)
+);
+
 -- How far the event stream was turned into notifications; `number` is null while no subscription exists. The holder is
 -- an optimisation that spares other nodes the work: two nodes at once notify nothing twice.
 create table duetime.notifying (
@@ -854,6 +875,8 @@ create trigger within_quotas after insert on duetime.signing_secrets referencing
     for each statement execute function duetime.keep_quotas('signing_secrets');
 create trigger within_quotas after insert on duetime.subscriptions referencing new table as added
     for each statement execute function duetime.keep_quotas('subscriptions');
+create trigger within_quotas after insert on duetime.sources referencing new table as added
+    for each statement execute function duetime.keep_quotas('sources');
 create trigger within_quotas after insert on duetime.alerts referencing new table as added
     for each statement execute function duetime.keep_quotas('alerts');
 create trigger within_quotas after insert on duetime.tasks referencing new table as added
@@ -876,7 +899,7 @@ begin
     foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'deleted_jobs',
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
-        'nodes', 'followers', 'subscriptions', 'alerts', 'live_logs', 'suspects', 'archive_parts']
+        'nodes', 'followers', 'subscriptions', 'sources', 'alerts', 'live_logs', 'suspects', 'archive_parts']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.

@@ -38,6 +38,7 @@ from duetime.model.notification import RunNews, Subscription
 from duetime.model.overview import Ahead, AheadPage, Recent, Standing
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.model.session import NewSession, Opened, Session, SessionScope
+from duetime.model.source import Source, SourceProgress, StoredSource
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
 from duetime.model.token_bucket import TokenAsk, TokenGrant
 from duetime.model.worker import Lost
@@ -477,3 +478,35 @@ class Notifications(Protocol):
 
     async def keep_alert(self, alert: Alert, seen: int) -> bool:
         """Store the state of an alert; false if its version is not `seen` any more, or its rule has changed."""
+
+
+class Sources(Protocol):
+    """Messages of other programs that create jobs."""
+
+    async def put_source(self, tenant_id: int, source: Source, *, paused: bool) -> StoredSource:
+        """Create or replace a source. One that is replaced keeps its counts, and how far it was read."""
+
+    async def sources(self, tenant_id: int | None = None, name: str | None = None) -> list[StoredSource]:
+        """The sources of a tenant, or (None) of all tenants; or those with one name."""
+
+    async def source(self, tenant_id: int, name: str) -> StoredSource:
+        """Raises `NotFound`."""
+
+    async def delete_source(self, tenant_id: int, name: str) -> None:
+        """Raises `NotFound`."""
+
+    async def pause_source(self, tenant_id: int, name: str, *, paused: bool) -> StoredSource:
+        """Pause or resume a source. A node that reads it stops when it next keeps something. Raises `NotFound`."""
+
+    async def take_source(self, source: StoredSource, holder: UUID, period: timedelta) -> dict[str, str] | None:
+        """Become the node that reads a source for `period`: how far each part of it was read. None if another node is,
+        or if the source was changed, paused or stopped."""
+
+    async def keep_source(
+        self, source: StoredSource, holder: UUID, period: timedelta, progress: SourceProgress
+    ) -> bool:
+        """Add what was done, and continue for `period`. False, and nothing is added, if the holder lost the source, or
+        it was changed or paused."""
+
+    async def release_source(self, source: StoredSource, holder: UUID) -> None:
+        """Let another node read it at once."""

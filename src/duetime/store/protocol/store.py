@@ -46,6 +46,7 @@ from duetime.store.protocol.service import (
     Replay,
     Secrets,
     Sessions,
+    Sources,
     Surveys,
     Tenants,
 )
@@ -500,6 +501,7 @@ class Store(ABC):
     events: Events
     graphs: Graphs
     notifications: Notifications
+    sources: Sources
     secrets: Secrets
     reencryption: Reencryption
     streams: Streams

@@ -25,18 +25,18 @@ class Kind(Enum):
 
 _NAMES = {
     Kind.PLAIN: """
-        action actor address age agent answer args arguments attempt attempt_state body bytes checkpoint checksum child
-        claim_no count counted day dead_letters depth detail digest end_state ends error expires failed failure fence
-        fingerprint fires_per_second flow followed generation hash held_back hint history home_lane jobs key key_name
-        keys kind lane_id level limit_id live logs losses lost made message met missed name need nodes number object
-        options otherwise owed parent pass_no place plan problem progress queue quotas rate read result retried role
-        rows rule running running_runs runs said schedule seen settings size slots standing state status stored_jobs
-        stretch submissions_per_second target task tenant tenant_id text there tier timeout_ms token_hash tried trips
-        unended unmet value version wanted weight wrapped wrapped_by
+        action actor address age agent answer args arguments attempt attempt_state bad body bytes checkpoint checksum
+        child claim_no count counted day dead_letters depth detail digest end_state ends error errors expires failed
+        failure fence fingerprint fires_per_second flow followed generation hash held_back hint history home_lane jobs
+        key key_name keys kind lane_id level limit_id live logs losses lost made marks message met missed name need
+        nodes number object options otherwise owed parent pass_no place plan problem progress queue quotas rate read
+        reason received repeated result retried role rows rule running running_runs runs said schedule seen settings
+        size slots standing state status stored_jobs stretch submissions_per_second target task tenant tenant_id text
+        there tier timeout_ms token_hash tried trips unended unmet value version wanted weight wrapped wrapped_by
     """,
     Kind.FLAG: """
-        among cancel_requested elsewhere encrypt_args exact held known one_off open recurring retired
-        soon unclaimed usable
+        among cancel_requested elsewhere encrypt_args exact held known one_off open paused recurring retired
+        soon stopped unclaimed usable
     """,
     Kind.MOMENT: """
         archived_at at changed_at checked_at created_at died_at due_at end_finished_at end_started_at ended_at ends_at

@@ -22,6 +22,7 @@ from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.replay import ReplayRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.sources import SourceRole
 from duetime.store.shared.transaction import SharedContext
 
 
@@ -47,6 +48,7 @@ class SharedRoles(TypedDict):
     events: EventRole
     graphs: GraphRole
     notifications: NotifyingRole
+    sources: SourceRole
     secrets: SecretRole
     reencryption: ResealingRole
 
@@ -72,6 +74,7 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "events": EventRole(context),
         "graphs": GraphRole(context),
         "notifications": NotifyingRole(context),
+        "sources": SourceRole(context),
         "secrets": SecretRole(context),
         "reencryption": ResealingRole(context),
     }

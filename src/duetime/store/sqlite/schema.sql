@@ -698,6 +698,26 @@ create table subscriptions (
     primary key (tenant_id, name)
 ) strict, without rowid;
 
+-- Messages of other programs that create jobs, and how far they were read.
+create table sources (
+    tenant_id integer not null,
+    name text not null,
+    body blob not null,
+    version integer not null default 1,
+    paused integer not null,
+    stopped integer not null default 0,
+    marks blob not null,
+    received integer not null default 0,
+    made integer not null default 0,
+    repeated integer not null default 0,
+    bad integer not null default 0,
+    errors blob not null,
+    reason text,
+    holder blob,
+    held_until integer not null default 0,
+    primary key (tenant_id, name)
+) strict, without rowid;
+
 -- How far the event stream was turned into notifications; `number` is null while no subscription exists.
 create table notifying (
     one integer primary key check (one = 1),
@@ -758,6 +778,7 @@ end;
 {within: signing_secrets | signing_secrets | count(*) | tenant_id = new.tenant_id
     and (expires_at is null or expires_at > new.created_at)}
 {within: subscriptions | subscriptions | count(*) | tenant_id = new.tenant_id}
+{within: sources | sources | count(*) | tenant_id = new.tenant_id}
 {within: alerts | alerts | count(*) | tenant_id = new.tenant_id}
 
 -- template queues_within(table, name, at, counted)

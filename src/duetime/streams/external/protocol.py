@@ -30,6 +30,44 @@ class Publisher(Protocol):
     async def close(self) -> None: ...
 
 
+class Received(NamedTuple):
+    """A message that was read."""
+
+    message_id: str
+    """Whenever and by whichever consumer it is read, the same; no other message has it."""
+    key: str | None
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes
+    part: str | None
+    """The part of the place that it is in, if its messages have an order."""
+    mark: str
+    """Its position there."""
+    ref: Any
+    """The adapter's own handle."""
+
+
+class Receiver(Protocol):
+    """Reads a place from given marks on, by part. The store keeps the marks: what the broker knows of the position is
+    for its own tools."""
+
+    marks: Mapping[str, str]
+    """Where it began to read, by part, once it has fetched."""
+
+    async def fetch(self, most: int, wait: float) -> list[Received]:
+        """Up to so many messages, in the order of each part. Without any, waits up to `wait` seconds for the first.
+        Raises `MessageRefused` and `StreamUnavailable`."""
+
+    async def hold(self, messages: Sequence[Received]) -> None:
+        """These messages are not done yet: they are not delivered elsewhere for another while. Raises
+        `StreamUnavailable`."""
+
+    async def done(self, messages: Sequence[Received]) -> None:
+        """What these messages say is stored. Raises `StreamUnavailable`."""
+
+    async def close(self) -> None: ...
+
+
 class Server(NamedTuple):
     """Where a connection goes."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import msgspec
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import (
     AuthenticationError,
@@ -21,13 +22,18 @@ from redis.exceptions import (
 )
 
 from duetime.errors import MessageRefused, StreamUnavailable, reason_of
+from duetime.model.source import RedisSource
 from duetime.model.target import AtRedis, RedisTarget
 from duetime.streams.external.bounded_reader import BoundedReader
-from duetime.streams.external.protocol import Message, Server
+from duetime.streams.external.protocol import Message, Received, Server
 from duetime.streams.redis_connections import RedisConnections
 
 _SMALL = 64 * 1024
 """The maximum size of an answer to a command that adds an entry, in bytes."""
+_LARGE = 128 * 1024**2
+"""The same for a command that reads entries."""
+_BLOCK = 3.0
+"""Seconds of one blocking read, below the timeout of a connection."""
 _PASSING = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
 _PASSING_CODES = ("BUSY ", "MISCONF", "NOREPLICAS", "LOADING", "OOM", "READONLY")
 
@@ -51,6 +57,80 @@ class RedisPublisher:
 
     async def close(self) -> None:
         await self._redis.close()
+
+
+class RedisReceiver:
+    """Reads a stream by entry ids. Nothing is pending at Redis and nothing is removed; the group only shows how far the
+    stream was read."""
+
+    def __init__(self, at: RedisSource, server: Server, password: str | None, marks: Mapping[str, str]) -> None:
+        self._at = at
+        self._redis = connections(at, server, password, _LARGE)
+        self._part = f"{at.address}/{at.database}/{at.stream}"
+        self._mark = marks.get(self._part)
+        self._checked = False
+        """Whether the mark is known to be in the stream."""
+        self.marks: dict[str, str] = {}
+
+    async def fetch(self, most: int, wait: float) -> list[Received]:
+        with reaching():
+            if not self._checked:
+                self._mark = await self._begin()
+                self.marks.setdefault(self._part, self._mark)
+            block = max(1, int(min(wait, _BLOCK) * 1000))
+            stream, after = self._at.stream, self._mark
+            answer = await self._redis.ask("XREAD", "COUNT", most, "BLOCK", block, "STREAMS", stream, after)
+        found = [self._received(entry_id, fields) for _, entries in answer or () for entry_id, fields in entries]
+        self._checked = bool(found)
+        if found:
+            self._mark = found[-1].mark
+        return found
+
+    async def hold(self, messages: Sequence[Received]) -> None:
+        pass
+
+    async def done(self, messages: Sequence[Received]) -> None:
+        last, stream, group = messages[-1].mark, self._at.stream, self._at.group
+        with suppress(RedisError, OSError):
+            await self._redis.ask_all(
+                [("XGROUP", "CREATE", stream, group, last), ("XGROUP", "SETID", stream, group, last)]
+            )
+
+    async def close(self) -> None:
+        await self._redis.close()
+
+    async def _begin(self) -> str:
+        """The entry after which to read on."""
+        last = await self._last()
+        if self._mark is None:
+            return "0-0" if self._at.start == "earliest" else last
+        # The stream was created anew, with lower ids. Entries that were deleted count: it is not their absence.
+        return "0-0" if (0, 0) != _number(last) < _number(self._mark) else self._mark
+
+    async def _last(self) -> str:
+        """The id of the newest entry that the stream ever had."""
+        try:
+            said = await self._redis.ask("XINFO", "STREAM", self._at.stream)
+        except ResponseError as error:
+            if str(error).startswith("no such key"):
+                return "0-0"
+            raise
+        found: bytes = said[said.index(b"last-generated-id") + 1]
+        return found.decode()
+
+    def _received(self, entry_id: bytes, fields: Sequence[bytes]) -> Received:
+        values = {name.decode("utf-8", "replace"): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+        body, key = values.pop("body", None), values.pop("key", None)
+        headers = {name.lower(): value.decode("utf-8", "replace") for name, value in values.items()}
+        if body is None:  # an entry of plain fields: they are the body
+            body = msgspec.json.encode(headers)
+        text, mark = None if key is None else key.decode("utf-8", "replace"), entry_id.decode()
+        return Received(f"{self._part}/{mark}", text, headers, body, self._part, mark, None)
+
+
+def _number(entry_id: str) -> tuple[int, int]:
+    high, _, low = entry_id.partition("-")
+    return int(high), int(low or 0)
 
 
 def connections(at: AtRedis, server: Server, password: str | None, largest: int) -> RedisConnections:

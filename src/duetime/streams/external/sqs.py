@@ -1,5 +1,7 @@
 """SQS queues of other programs. Headers of a message are its attributes."""
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -7,12 +9,17 @@ import aiohttp
 from botocore.credentials import Credentials  # type: ignore[import-untyped]
 
 from duetime.errors import MessageRefused
+from duetime.model.source import SqsSource
 from duetime.model.target import AtSqs, SqsTarget
-from duetime.streams.external.protocol import Message
+from duetime.streams.external.protocol import Message, Received
 from duetime.streams.sqs_client import SqsAddress, SqsClient, SqsError
 
 _PASSING = ("InternalError", "ThrottlingException", "RequestThrottled", "ServiceUnavailable", "OverLimit")
 _FIFO = ".fifo"
+_MOST = 10
+"""Messages of a call."""
+_INVISIBLE = 30
+"""Seconds for which no other consumer receives a message."""
 
 
 class SqsPublisher:
@@ -45,6 +52,68 @@ class SqsPublisher:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+class SqsReceiver:
+    """Receives messages, and deletes those that are done. A message that is not comes back after a while."""
+
+    def __init__(self, at: SqsSource, region: str, secret: str, http: aiohttp.ClientSession) -> None:
+        self._at = at
+        self._client = client_of(at, region, secret, http)
+        self.marks: dict[str, str] = {}
+        self._width = 1
+        """How many calls at once pay."""
+
+    async def fetch(self, most: int, wait: float) -> list[Received]:
+        await self._client.open()
+        request = {
+            "QueueUrl": self._at.queue_url,
+            "MaxNumberOfMessages": min(most, _MOST),
+            "WaitTimeSeconds": min(int(wait), 20),
+            "VisibilityTimeout": _INVISIBLE,
+            "MessageAttributeNames": ["All"],
+            "MessageSystemAttributeNames": ["MessageGroupId"],
+        }
+        # In a FIFO queue, a group is received in order by one call at a time.
+        width = 1 if self._at.queue_url.endswith(_FIFO) else min(self._width, max(1, most // _MOST))
+        try:
+            answers = await asyncio.gather(
+                *(self._client.call("ReceiveMessage", request, wait=int(wait)) for _ in range(width))
+            )
+        except SqsError as error:
+            raise judged(error) from error
+        found = [_received(each) for answer in answers for each in answer.get("Messages") or ()]
+        self._width = min(2 * self._width, 8) if len(found) == width * _MOST else 1
+        return found
+
+    async def hold(self, messages: Sequence[Received]) -> None:
+        await self._each("ChangeMessageVisibilityBatch", messages, {"VisibilityTimeout": _INVISIBLE})
+
+    async def done(self, messages: Sequence[Received]) -> None:
+        await self._each("DeleteMessageBatch", messages, {})
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _each(self, action: str, messages: Sequence[Received], more: Mapping[str, object]) -> None:
+        for start in range(0, len(messages), _MOST):
+            entries = [
+                {"Id": str(place), "ReceiptHandle": message.ref, **more}
+                for place, message in enumerate(messages[start : start + _MOST])
+            ]
+            # What another consumer has received since comes back, and is recognised.
+            await self._client.call(action, {"QueueUrl": self._at.queue_url, "Entries": entries})
+
+
+def _received(message: Mapping[str, Any]) -> Received:
+    headers = {
+        name.lower(): value["StringValue"]
+        for name, value in (message.get("MessageAttributes") or {}).items()
+        if "StringValue" in value
+    }
+    group = (message.get("Attributes") or {}).get("MessageGroupId")
+    message_id = str(message["MessageId"])
+    return Received(message_id, group, headers, message["Body"].encode(), None, message_id, message["ReceiptHandle"])
 
 
 def client_of(at: AtSqs, region: str, secret: str, http: aiohttp.ClientSession) -> SqsClient:
