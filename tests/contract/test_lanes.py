@@ -248,7 +248,7 @@ async def _edit(store: Store) -> object:
 async def test_new_work_in_one_lane_too_many_is_refused(
     world: World, store: Store, time: Time, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Store], Awaitable[object]]
 ) -> None:
-    monkeypatch.setattr(store.context.lane_book, "_most", 3)  # type: ignore[attr-defined]
+    monkeypatch.setattr(store.context.lane_book, "most", 3)  # type: ignore[attr-defined]
     worker = await hand(store, DAY)
     await submit(store, job(), job(queue="a"), job(queue="b"))
     with pytest.raises(QuotaExceeded, match="3 lanes within a day") as refused:
@@ -267,7 +267,7 @@ async def test_new_work_in_one_lane_too_many_is_refused(
 
 async def test_work_that_was_accepted_gets_its_lane(store: Store, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many lanes its tenant has by then: it is fired, and may lose its worker."""
-    monkeypatch.setattr(store.context.lane_book, "_most", 2)  # type: ignore[attr-defined]
+    monkeypatch.setattr(store.context.lane_book, "most", 2)  # type: ignore[attr-defined]
     await submit(store, job(Once(delay=3 * DAY), queue="once"))
     await rest(store, time)
     time.advance(days=2)

@@ -51,6 +51,7 @@ class StreamKinds:
         """The kinds of the queues of each tenant that has stream queues."""
         self._read_at: float | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._changed_at = float("-inf")
 
     async def renew(self, streams: Streams, *, wait: bool = True) -> None:
         """Read the kinds, if that was more than a second ago. Without `wait` it happens in the background, as long as
@@ -75,16 +76,18 @@ class StreamKinds:
         return float("inf") if self._read_at is None else elapsed() - self._read_at
 
     def forget(self) -> None:
-        """Read the kinds again: they have changed here."""
-        self._read_at = None
+        """Read the kinds again: they have changed. What was read before is not used, also if it arrives later."""
+        self._read_at = self._reading = None
+        self._changed_at = elapsed()
 
     async def _read(self, streams: Streams) -> None:
         try:
-            found = await streams.known_queues(READ_EVERY)
+            found = await streams.known_queues(0.0 if self._read_at is None else READ_EVERY)
         finally:
             self._reading = None
-        self.tenants = _by_tenant(*found)
-        self._read_at = found.read_at
+        if found.read_at >= self._changed_at:
+            self.tenants = _by_tenant(*found)
+            self._read_at = found.read_at
 
 
 def _by_tenant(found: Sequence[StreamQueue], read_at: float) -> dict[int, dict[str, Kind]]:

@@ -35,7 +35,7 @@ class Home(NamedTuple):
 class LaneBook:
     def __init__(self, database: Database, most: int) -> None:
         self._database = database
-        self._most = most
+        self.most = most
         self._rewound: StoreRewound | None = None
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
@@ -84,7 +84,7 @@ class LaneBook:
             async with self._database.connection() as connection:
                 self._learn(await connection.fetch(SQL["find_lanes"], *_columns(missing)))
                 if missing := wanted - self._ids.keys():
-                    await self._wake(connection, missing, self._most if new_work else None)
+                    await self._wake(connection, missing, self.most if new_work else None)
         raise _too_fast()
 
     async def homes(self, keys: Iterable[LaneKey], *, new_work: bool = False) -> dict[LaneKey, Home]:
@@ -98,7 +98,7 @@ class LaneBook:
             async with self._database.connection() as connection:
                 await self._find_homes(connection, missing)
                 if missing := wanted - self._homes.keys():
-                    await self._wake(connection, missing, self._most if new_work else None)
+                    await self._wake(connection, missing, self.most if new_work else None)
         raise _too_fast()
 
     def forget_homes(self, keys: Iterable[LaneKey]) -> None:
@@ -122,7 +122,7 @@ class LaneBook:
             if missing := wanted - self._ids.keys():
                 own = await self._database.connect()
                 try:
-                    await self._wake(own, missing, self._most if new_work else None)
+                    await self._wake(own, missing, self.most if new_work else None)
                 finally:
                     await own.close()
             if wanted - self._ids.keys():
