@@ -27,35 +27,35 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
-LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench tests/api/test_pauses.py \
-	tests/api/test_odd_texts.py tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py \
-	tests/fault/test_lies.py tests/integration/test_ahead.py tests/integration/test_archive.py \
-	tests/integration/test_hostile_text.py tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
-	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/integration/test_reloading.py \
-	tests/telemetry/test_sentry.py
+LONG := tests/chaos/test_real.py tests/chaos/test_simulation.py tests/chaos/test_mutants_in_simulation.py \
+	tests/chaos/test_limits.py tests/bench tests/api/test_pauses.py tests/api/test_loop_pauses.py \
+	tests/api/test_odd_texts.py tests/contract/test_archive.py tests/fault/test_killed_workers.py \
+	tests/fault/test_remote_workers.py tests/fault/test_lies.py tests/integration/test_ahead.py \
+	tests/integration/test_archive.py tests/integration/test_hostile_text.py tests/integration/test_middleware.py \
+	tests/integration/test_places.py tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
+	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/telemetry/test_sentry.py
 
 # Stream queues: `make brokers` runs these with every broker, `make test` most of them with Redis.
 STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \
-	$(wildcard tests/integration/test_stream*.py) tests/integration/test_brokers_end_to_end.py \
+	$(wildcard tests/integration/test_stream_*.py) \
 	tests/integration/test_redis_limits.py tests/targets/test_publishing_brokers.py \
 	tests/integration/test_sources_brokers.py
-STREAM_FAULTS := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py
+STREAMS_LONG := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py \
+	tests/integration/test_streams_end_to_end.py tests/integration/test_brokers_end_to_end.py
 
 # On a clean clone one process compiles the tests first: else each of those that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
 	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
-	scripts/chromium & browser=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	wait $$browser; \
-	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAM_FAULTS)); tests=$$?; \
+	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS_LONG) tests/browser); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
 brokers: $(VENV)/.dev ## stream queues with every broker: Redis, RabbitMQ, Kafka, SQS (PYTEST_ARGS=…)
 	@scripts/rabbitmq; scripts/jvm-servers
 	@echo "• pytest, the tests of brokers"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(STREAMS) $(STREAM_FAULTS)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(STREAMS) $(STREAMS_LONG)
 
 long: $(VENV)/.dev ## the tests that take minutes, and on both stores those that make test runs on one
 	@echo "• pytest, the long files"

@@ -40,7 +40,7 @@ CHECKS = [
 ]
 ENDLESS = {"watch_events", "claim_runs"}
 """An answer that does not end, or waits for as long as it is told, cannot be waited for; it has tests of its own."""
-EXAMPLES = 2
+EXAMPLES = 1
 PARTS = 4
 """Each takes a while, and they can be tried side by side."""
 
