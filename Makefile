@@ -27,12 +27,14 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
-LONG := tests/chaos/test_real.py tests/chaos/test_simulation.py tests/chaos/test_mutants_in_simulation.py \
-	tests/chaos/test_limits.py tests/bench tests/api/test_pauses.py tests/api/test_loop_pauses.py \
-	tests/api/test_odd_texts.py tests/contract/test_archive.py tests/fault/test_killed_workers.py \
+LONG := tests/oracle tests/bench tests/sdk_types tests/chaos/test_real.py tests/chaos/test_simulation.py \
+	tests/chaos/test_mutants_in_simulation.py tests/chaos/test_limits.py tests/api/test_openapi.py \
+	tests/api/test_pauses.py tests/api/test_loop_pauses.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
+	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/fault/test_killed_workers.py \
 	tests/fault/test_remote_workers.py tests/fault/test_lies.py tests/integration/test_ahead.py \
-	tests/integration/test_archive.py tests/integration/test_hostile_text.py tests/integration/test_middleware.py \
-	tests/integration/test_places.py tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
+	tests/integration/test_archive.py tests/integration/test_frameworks.py tests/integration/test_hostile_text.py \
+	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
+	tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/telemetry/test_sentry.py
 
 # Stream queues: `make brokers` runs these with every broker, `make test` most of them with Redis.

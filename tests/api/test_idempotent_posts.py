@@ -37,6 +37,8 @@ async def things(api: Served) -> dict[str, str]:
     worker = (await api.post("/v1/workers", {"name": "w", "tasks": ["none"]})).json
     graph = (await api.post("/v1/graphs", {"nodes": {"a": {"task": "t"}}})).json
     key = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "k"})).json
+    broker = {"type": "redis", "address": "redis.example.com:6379", "stream": "orders"}
+    await api.ask("PUT", "/v1/sources/orders", {"broker": broker, "job": {"task": "t"}, "paused": True})
     await api.post("/login", {"key": api.root}, key=None)
     session = (await api.get("/v1/sessions")).json["items"][0]
     return {
@@ -48,6 +50,7 @@ async def things(api: Served) -> dict[str, str]:
         "graph_id": graph["graph_id"],
         "key_id": key["key_id"],
         "queue": "mail",
+        "source": "orders",
         "day": "2026-03-01",
         "token": "x",
     }

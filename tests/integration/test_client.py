@@ -22,6 +22,7 @@ from duetime.client import (
     job_calls,
     notification_requests,
     run_requests,
+    source_requests,
     target_requests,
 )
 from duetime.client.request import Ask
@@ -61,6 +62,7 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         target_requests,
         notification_requests,
         archive_requests,
+        source_requests,
     )
     (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
@@ -77,7 +79,7 @@ def _example(build: Any) -> Ask[Any]:
         for parameter in inspect.signature(build).parameters.values()
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     ]
-    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": [], "nodes": {}, "to": {}}
+    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": [], "nodes": {}, "to": {}, "job": {}}
     values = {parameter.name: special.get(parameter.name, "x") for parameter in needed}
     ask: Ask[Any] = build(**values)
     return ask

@@ -49,7 +49,7 @@ def places(
         case inspect.StructType():
             around = {(*path, each.encode_name): plain(each.type) for each in kind.fields if each.required}
             if kind.tag_field is not None:
-                around[(*path, kind.tag_field)] = kind.tag
+                around = {path: {}, **around, (*path, kind.tag_field): kind.tag} if path else around
             for field in kind.fields:
                 for found, more in places(field.type, wanted, (*path, field.encode_name), depth + 1):
                     yield found, around | more

@@ -36,6 +36,7 @@ class LimitsBody(Request, frozen=True):
     calendars: Most | UnsetType | None = UNSET
     queues: Most | UnsetType | None = UNSET
     subscriptions: Most | UnsetType | None = UNSET
+    sources: Most | UnsetType | None = UNSET
     alerts: Most | UnsetType | None = UNSET
     secrets: Most | UnsetType | None = UNSET
     signing_secrets: Most | UnsetType | None = UNSET

@@ -95,18 +95,18 @@ def _of_job(message: str, field: str | None, remedy: str | None) -> InvalidInput
 def _view(stored: StoredSource) -> SourceView:
     source = stored.source
     return SourceView(
-        source.name,
-        _status(stored),
-        stored.reason,
-        source.broker,
-        source.job,
-        source.key,
-        source.on_bad,
-        stored.received,
-        stored.made,
-        stored.repeated,
-        stored.bad,
-        tuple(BadMessage(each.message, each.error, each.at) for each in stored.errors),
+        name=source.name,
+        status=_status(stored),
+        reason=stored.reason,
+        broker=source.broker,
+        job=source.job,
+        key=source.key,
+        on_bad=source.on_bad,
+        received=stored.received,
+        created=stored.made,
+        repeated=stored.repeated,
+        bad=stored.bad,
+        bad_messages=tuple(BadMessage(each.message, each.error, each.at) for each in stored.errors),
     )
 
 
