@@ -27,17 +27,17 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
-LONG := tests/oracle tests/bench tests/sdk_types tests/chaos/test_real.py tests/chaos/test_simulation.py \
-	tests/chaos/test_mutants_in_simulation.py tests/chaos/test_limits.py tests/api/test_openapi.py \
+LONG := tests/oracle tests/bench tests/sdk_types tests/chaos tests/fault tests/api/test_openapi.py \
 	tests/api/test_pauses.py tests/api/test_loop_pauses.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
-	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/fault/test_killed_workers.py \
-	tests/fault/test_remote_workers.py tests/fault/test_lies.py tests/integration/test_ahead.py \
+	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/unit/test_schedule_laws.py \
+	tests/integration/test_ahead.py tests/integration/test_child_starts.py tests/integration/test_embedded.py \
+	tests/integration/test_forked_children.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
 	tests/integration/test_archive.py tests/integration/test_frameworks.py tests/integration/test_hostile_text.py \
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
 	tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/telemetry/test_sentry.py
 
-# Stream queues: `make brokers` runs these with every broker, `make test` most of them with Redis.
+# Stream queues: `make brokers` runs these with every broker.
 STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \
 	$(wildcard tests/integration/test_stream_*.py) \
 	tests/integration/test_redis_limits.py tests/targets/test_publishing_brokers.py \
@@ -50,7 +50,7 @@ test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
 	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS_LONG) tests/browser); tests=$$?; \
+	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) $(STREAMS_LONG) tests/browser); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
