@@ -5,6 +5,7 @@ import logging
 
 from duetime.archive.archive import Archive
 from duetime.errors import reason_of
+from duetime.process.ending import end_tasks
 from duetime.store.protocol.store import Store
 
 log = logging.getLogger("duetime.archive")
@@ -31,9 +32,7 @@ class ArchiveRuns:
         return True
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await end_tasks([self._task])
 
     async def _run(self) -> None:
         try:

@@ -16,6 +16,7 @@ from datetime import timedelta
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError, reason_of
 from duetime.model.event import Event, EventMark
+from duetime.process.ending import end_tasks
 from duetime.store.protocol.store import Hint, Store
 
 log = logging.getLogger("duetime.api")
@@ -95,11 +96,8 @@ class EventHub:
         return self._tail is not None and not self._tail.done()
 
     async def close(self) -> None:
-        if self._tail is not None:
-            self._tail.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._tail
-            self._tail = None
+        await end_tasks([self._tail])
+        self._tail = None
 
     async def _started(self) -> EventMark:
         """Start the reader if it is not running. Returns the position up to which everything was read."""

@@ -45,6 +45,7 @@ from duetime.model.source import (
     StoredSource,
     message_key,
 )
+from duetime.process.ending import end_tasks
 from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.streams.external.protocol import Received, Receiver
 from duetime.targets.address_guard import AddressRefused, without_addresses
@@ -105,9 +106,7 @@ class SourceReader:
 
     async def close(self) -> None:
         reading, self._reading = self._reading, {}
-        for task in reading.values():
-            task.cancel()
-        await asyncio.gather(*reading.values(), return_exceptions=True)
+        await end_tasks(reading.values())
 
 
 class _OneSource:

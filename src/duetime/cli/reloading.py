@@ -20,6 +20,7 @@ from rich.markup import escape
 
 from duetime.cli.output import say
 from duetime.errors import DuetimeError, InvalidInput, reason_of
+from duetime.process.ending import end_tasks
 from duetime.process.signals import stopped_by_signals
 
 FLAG = "--reload"
@@ -73,8 +74,7 @@ class _Reloader:
             with stopped_by_signals(self._stop):
                 await self._run_children(watching)
         finally:
-            watching.cancel()
-            await asyncio.wait([watching])
+            await end_tasks([watching])
 
     async def _run_children(self, watching: asyncio.Task[None]) -> None:
         reader, writer = os.pipe()

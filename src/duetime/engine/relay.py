@@ -24,6 +24,7 @@ from duetime.errors import DuetimeError, reason_of
 from duetime.model.carried import StreamQueue
 from duetime.model.claim_plan import is_announced
 from duetime.model.lane import Lane, Look, Sight, Tier, tier_of
+from duetime.process.ending import end_tasks
 from duetime.process.loop import Loop, retrieve_error
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Hint, Store
@@ -71,9 +72,7 @@ class Relay:
         self.loop = Loop("relay", self.tick)
 
     async def close(self) -> None:
-        for sending in self._sending.values():
-            sending.cancel()
-        await asyncio.gather(*self._sending.values(), return_exceptions=True)
+        await end_tasks(self._sending.values())
 
     def hint(self, hint: Hint) -> None:
         if hint is Hint.READY and self._queues:

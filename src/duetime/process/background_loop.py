@@ -7,10 +7,11 @@ loop that is still open when the program ends is closed then.
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from duetime.errors import Closed
+from duetime.process.ending import end_tasks
 from duetime.process.forks import reset_in_children
 
 T = TypeVar("T")
@@ -93,19 +94,12 @@ class BackgroundLoop:
 
     async def _end(self) -> None:
         # Callers first: everything else on this loop belongs to `last`, which knows how to end it.
-        await _cancel(self._asked)
+        await end_tasks(self._asked)
         try:
             await self._last()
         finally:
-            await _cancel(asyncio.all_tasks() - {asyncio.current_task()})
+            await end_tasks(asyncio.all_tasks() - {asyncio.current_task()})
             await asyncio.get_running_loop().shutdown_asyncgens()
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    ended = list(tasks)
-    for task in ended:
-        task.cancel()
-    await asyncio.gather(*ended, return_exceptions=True)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

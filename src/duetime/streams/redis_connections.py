@@ -4,6 +4,7 @@ command three times what the connection itself does (docs/decisions/0025-broker-
 Nothing is repeated here: a repeated command could add a message twice, so the caller decides.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,8 @@ class RedisConnections:
             url,
             **options,
             protocol=2,
-            socket_timeout=_TIMEOUT,
+            # The timeout is ours: redis-py sends with `asyncio.wait_for`, which can lose a cancellation (`end_tasks`).
+            socket_timeout=None,
             socket_connect_timeout=_TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
@@ -49,21 +51,26 @@ class RedisConnections:
         """The answers to these commands, which are sent together; `ResponseError` for those that Redis refuses."""
         connection = await self._ready()
         answers: list[Any] = []
+        now = asyncio.get_running_loop().time
         try:
-            try:
-                await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-            except RuntimeError as error:  # uvloop's, for a connection that was lost a moment ago
-                raise ConnectionError(str(error)) from error
-            while len(answers) < len(commands):
+            async with asyncio.timeout(_TIMEOUT) as limit:
                 try:
-                    answers.append(await connection.read_response())
-                except ResponseError as error:
-                    answers.append(error)
+                    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                except RuntimeError as error:  # uvloop's, for a connection that was lost a moment ago
+                    raise ConnectionError(str(error)) from error
+                while len(answers) < len(commands):
+                    limit.reschedule(now() + _TIMEOUT)
+                    try:
+                        answers.append(await connection.read_response())
+                    except ResponseError as error:
+                        answers.append(error)
         except BaseException as error:
             await connection.disconnect(nowait=True)
             if isinstance(error, Exception):
                 # The others were probably lost with it: each of them would fail once more.
                 await self._drop_idle()
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"Redis did not answer within {_TIMEOUT:g} s") from error
             raise
         if self._closed:
             await connection.disconnect(nowait=True)

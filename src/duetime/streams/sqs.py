@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable
+from duetime.process.ending import end_tasks
 from duetime.streams.protocol import Delivery, Depth
 from duetime.streams.sizes import batches, check_sizes
 from duetime.streams.sqs_client import SqsAddress, SqsClient, SqsError, parse
@@ -194,9 +195,7 @@ class SqsConsumer:
         calls = list(self._calls)
         if calls:
             await asyncio.wait(calls, timeout=_LAST_CALLS)
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+        await end_tasks(calls)
         self._calls.clear()
         held, self._held = self._held, set()
         try:

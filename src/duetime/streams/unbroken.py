@@ -5,6 +5,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
+from duetime.process.ending import end_tasks
+
 T = TypeVar("T")
 
 
@@ -28,9 +30,7 @@ class Unbroken(Generic[T]):
     async def cancel(self) -> None:
         """End a read whose caller was cancelled; its result is lost."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks([task])
 
     async def _through(self, task: asyncio.Task[T]) -> T:
         try:

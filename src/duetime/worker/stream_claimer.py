@@ -19,6 +19,7 @@ from duetime.crypto.sealer import Sealer
 from duetime.errors import DuetimeError, StreamUnavailable, reason_of
 from duetime.model.carried import StreamQueue, StreamSettings
 from duetime.model.microseconds import stamp
+from duetime.process.ending import end_tasks
 from duetime.process.loop import Loop, retrieve_error
 from duetime.store.protocol.store import Store
 from duetime.streams.address import shown_address
@@ -115,9 +116,7 @@ class StreamClaimer:
         if self._gathering is not None:
             self._gathering.cancel()
         await self._claimer.close()
-        for opening in self._opening.values():
-            opening.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await end_tasks(self._opening.values())
         feeds = [*self._feeds.values(), *self._retiring]
         self._feeds, self._retiring = {}, []
         await asyncio.gather(*(feed.close(_CLOSE_WITHIN) for feed in feeds))

@@ -29,6 +29,7 @@ from duetime.model.lane import LaneKey, Trial
 from duetime.model.shares import Shares
 from duetime.model.target import kind_of
 from duetime.model.target_health import target_of
+from duetime.process.ending import end_tasks
 from duetime.process.loop import Loop
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
@@ -135,9 +136,7 @@ class Feed:
         for loop in (self.loop, self._acknowledging):
             loop.stop()
         await asyncio.wait(self._tasks, timeout=within)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         with suppress(StreamUnavailable, TimeoutError):
             async with asyncio.timeout(within):
                 await self._send_done()

@@ -16,6 +16,7 @@ import asyncpg
 
 from duetime.clock import monotonic
 from duetime.errors import StoreError
+from duetime.process.ending import end_tasks
 from duetime.store.postgres.database import Connection, Database
 from duetime.store.protocol.store import Hint
 
@@ -55,11 +56,7 @@ class Hints:
         return stop
 
     async def close(self) -> None:
-        for task in (self._sender, self._listener):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
+        await end_tasks([self._sender, self._listener])
         self._sender = self._listener = None
         self._callbacks.clear()
 

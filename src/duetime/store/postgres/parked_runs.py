@@ -7,12 +7,12 @@ find its parked runs: `sweep` starts from the parked runs themselves.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Collection
 
 from duetime.clock import monotonic
 from duetime.errors import StoreError, reason_of
+from duetime.process.ending import end_tasks
 from duetime.store.postgres.database import Database
 from duetime.store.shared.ready import Ready
 
@@ -65,10 +65,7 @@ class ParkedRuns:
     async def close(self) -> None:
         task, self._task = self._task, None
         self._busy.clear()
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        await end_tasks([task])
 
     async def _retry(self) -> None:
         pause = _FIRST_PAUSE
