@@ -109,6 +109,8 @@ async def test_the_jobs_of_apscheduler(duetime: Duetime) -> None:
     for change, stored in (("new", 3), ("same", 0)):
         *planned, answer = facts(await duetime("import-apscheduler", "imported:scheduler", "--yes", "--json"))
         assert ({each["change"] for each in planned}, answer["stored"]) == ({change}, stored)
+    moved = facts(await duetime("import-apscheduler", "imported:scheduler", "--queue", "mail", "--json"))
+    assert {each["change"] for each in moved} == {"edit"}, "an option is a change, too"
     stored_jobs = {each["key"]: each for each in facts(await duetime("jobs", "list", "--json"))}
     assert stored_jobs["apscheduler:cron"]["schedule"]["sentence"] == "At 09:00, Monday to Friday, Europe/Berlin"
     assert stored_jobs["apscheduler:interval"]["task"] == "imported.tick"

@@ -5,6 +5,7 @@ reads that when it runs (`from_parents`); results are not copied. When a task fa
 cancelled.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -56,17 +57,18 @@ class Planted(NamedTuple):
     before: "Planted | None" = None
 
 
-class Canvas:
+class Canvas(ABC):
     """A signature, or several."""
 
+    @abstractmethod
     def plant(
         self, plan: GraphPlan, before: Planted | None, args: tuple[Any, ...], options: Mapping[str, Any]
     ) -> Planted:
         """Add the nodes of this part. `args` and `options` are for its first tasks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def app(self) -> Owner:
-        raise NotImplementedError
+        """The app of its tasks."""
 
     def apply_async(self, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Store everything, or nothing. `args` and the options go to the first tasks."""

@@ -16,6 +16,8 @@ from duetime.cli.output import err, out
 from duetime.cli.server_commands import ServerCommand
 from duetime.errors import InvalidInput
 
+_SHOWN = {"task", "name", "queue", "priority", "overlap", "tags"}
+"""Options that a stored job shows as they are given."""
 _SCHEDULE = ("cron", "every", "run_at", "tz", "day_match", "start_at", "end_at")
 
 
@@ -114,7 +116,9 @@ def _change(command: ServerCommand, job: dict[str, Any], exact: str, tz: str) ->
     if not live:
         return "new"
     stored = command.client.get_job(live[0].job_id)
-    is_same = stored.task == job["task"] and stored.args == job.get("args", {})
+    is_same = stored.args == job.get("args", {}) and all(
+        getattr(stored, name) == job[name] for name in _SHOWN & job.keys()
+    )
     if stored.schedule.kind == "every":
         # The moment that an interval is counted from belongs to the stored job.
         return "same" if is_same and stored.schedule.exact.split("/")[-1] == exact.split("/")[-1] else "edit"

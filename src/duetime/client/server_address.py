@@ -16,8 +16,7 @@ SERVER_URL = "server-url"
 
 
 def with_settings(url: str | None, key: str | None, tls: ClientTls | None) -> tuple[str, str | None, ClientTls | None]:
-    """What a client was given, completed from the settings. A given address gets the key of the settings at most, never
-    that of the data folder, which is for the server of that folder."""
+    """What a client was given, completed from the settings. A given address gets the key of the settings at most."""
     if url is not None and key is not None:
         return url, key, tls
     settings = load(None, os.environ, {})
@@ -28,15 +27,19 @@ def with_settings(url: str | None, key: str | None, tls: ClientTls | None) -> tu
 
 
 def find_server(settings: Settings) -> tuple[str, str | None]:
-    """The address and the key. Raises `InvalidInput` with the ways to give them."""
-    url = settings.url or _read(settings.data_dir / SERVER_URL)
+    """The address and the key. The root key of the data folder is for the server of that folder: no other address gets
+    it. Raises `InvalidInput` with the ways to give them."""
+    own = _read(settings.data_dir / SERVER_URL)
+    url = settings.url or own
     if url is None:
         raise InvalidInput(
             f"no server is given, and none runs on {settings.data_dir}",
             field="url",
             remedy="start `duetime up`, or set DUETIME_URL and DUETIME_KEY",
         )
-    return url, settings.key or _read(settings.data_dir / ADMIN_KEY)
+    if settings.key is None and own is not None and url.rstrip("/") == own.rstrip("/"):
+        return url, _read(settings.data_dir / ADMIN_KEY)
+    return url, settings.key
 
 
 def is_served(settings: Settings) -> bool:

@@ -23,20 +23,18 @@ from urllib.parse import urlsplit, urlunsplit
 
 from aiormq.abc import ConsumerCallback, DeliveredMessage
 from aiormq.channel import Channel
-from aiormq.connection import Connection
-from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 from pamqp.commands import Basic
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
 from duetime.streams.address import client_address
 from duetime.streams.protocol import Delivery, Depth
+from duetime.streams.rabbitmq_link import FAILURES, TIMEOUT, RabbitLink
 from duetime.streams.sizes import batches, check_sizes
 from duetime.streams.unbroken import Unbroken
 
 _OPTIONS = frozenset({"cafile", "certfile", "keyfile"})
-_TIMEOUT = 5.0
-"""Seconds to connect, or to wait for an answer."""
 _HEARTBEAT = 15
 """Seconds between signs of life of a connection that holds no messages."""
 _SHORTEST_HEARTBEAT = 2
@@ -55,7 +53,7 @@ class RabbitBroker:
 
     def __init__(self, address: str) -> None:
         self._url = client_address(address, _OPTIONS, "amqp://user:password@host:5672/vhost")
-        self._link = _Link(self._url, _HEARTBEAT)
+        self._link = _link(self._url, _HEARTBEAT)
         self._declared: set[str] = set()
 
     async def open(self) -> None:
@@ -120,18 +118,18 @@ class RabbitBroker:
         arguments: dict[str, Any] = {"x-queue-type": "quorum"}
         if self._link.version >= _LIMITS_DELIVERIES:
             arguments["x-delivery-limit"] = -1  # otherwise RabbitMQ drops a message after 20 deliveries
-        await channel.queue_declare(stream, durable=True, arguments=arguments, timeout=_TIMEOUT)
+        await channel.queue_declare(stream, durable=True, arguments=arguments, timeout=TIMEOUT)
         self._declared.add(stream)
 
     async def _messages(self, stream: str) -> int:
         channel = await self._link.channel()
-        declared = await channel.queue_declare(stream, passive=True, timeout=_TIMEOUT)
+        declared = await channel.queue_declare(stream, passive=True, timeout=TIMEOUT)
         return declared.message_count or 0
 
 
 class RabbitConsumer:
     def __init__(self, url: str, lease: float) -> None:
-        self._link = _Link(url, max(_SHORTEST_HEARTBEAT, ceil(lease)))
+        self._link = _link(url, max(_SHORTEST_HEARTBEAT, ceil(lease)))
         self._lease = lease
         self._channel: Channel | None = None
         self._arrived: defaultdict[str, deque[Delivery]] = defaultdict(deque)
@@ -202,7 +200,7 @@ class RabbitConsumer:
                 for tag in late:
                     del self._held[tag]
                 for tag in late:
-                    with suppress(*_FAILURES):
+                    with suppress(*FAILURES):
                         await channel.basic_nack(tag, requeue=True)
 
     async def _read(self, takes: Sequence[tuple[str, int]], until: float) -> None:
@@ -238,17 +236,17 @@ class RabbitConsumer:
         for stream, count in sorted(takes, key=lambda take: take[1]):
             if count != prefetch:
                 prefetch = count
-                await channel.basic_qos(prefetch_count=min(count, _MOST), timeout=_TIMEOUT)
+                await channel.basic_qos(prefetch_count=min(count, _MOST), timeout=TIMEOUT)
             # RabbitMQ counts what is held against the prefetch of the tag under which it was delivered.
             self._consumed += 1
             tag = f"{stream}~{self._consumed}"
             self._consuming.add(tag)
-            await channel.basic_consume(stream, _nothing, consumer_tag=tag, timeout=_TIMEOUT)
+            await channel.basic_consume(stream, _nothing, consumer_tag=tag, timeout=TIMEOUT)
 
     async def _stop(self, channel: Channel) -> None:
         while self._consuming and not channel.is_closed:
             tag = next(iter(self._consuming))
-            await channel.basic_cancel(tag, timeout=_TIMEOUT)
+            await channel.basic_cancel(tag, timeout=TIMEOUT)
             self._consuming.discard(tag)
 
     async def _wait(self, channel: Channel, takes: Sequence[tuple[str, int]], until: float) -> None:
@@ -275,43 +273,9 @@ class RabbitConsumer:
         return found
 
 
-class _Link:
-    """A connection with a channel, opened again on demand when it was lost."""
-
-    def __init__(self, url: str, heartbeat: int) -> None:
-        parts = urlsplit(url)
-        query = f"{parts.query}&heartbeat={heartbeat}".lstrip("&")
-        self._url = urlunsplit(parts._replace(query=query))
-        self._connection: Connection | None = None
-        self._channel: Channel | None = None
-        self._opening = asyncio.Lock()
-
-    @property
-    def version(self) -> tuple[int, ...]:
-        """RabbitMQ's version, once it is connected."""
-        properties = self._connection.server_properties if self._connection is not None else {}
-        version = str(properties.get("version", "0")).split(".")
-        return tuple(int(part) for part in version[:2] if part.isdigit())
-
-    async def channel(self) -> Channel:
-        if self._channel is not None and not self._channel.is_closed:
-            return self._channel
-        async with self._opening, asyncio.timeout(_TIMEOUT):
-            if self._connection is None or not self._connection.is_opened:
-                connection = Connection(self._url)
-                await connection.connect()
-                self._connection, self._channel = connection, None
-            if self._channel is None or self._channel.is_closed:
-                channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-                assert isinstance(channel, Channel)
-                self._channel = channel
-            return self._channel
-
-    async def close(self) -> None:
-        connection, self._connection, self._channel = self._connection, None, None
-        if connection is not None:
-            with suppress(*_FAILURES):
-                await connection.close(timeout=_TIMEOUT)
+def _link(url: str, heartbeat: int) -> RabbitLink:
+    parts = urlsplit(url)
+    return RabbitLink(urlunsplit(parts._replace(query=f"{parts.query}&heartbeat={heartbeat}".lstrip("&"))))
 
 
 class _Always(dict[str, ConsumerCallback]):
@@ -329,8 +293,6 @@ class _Always(dict[str, ConsumerCallback]):
 # What it would log is raised as `StreamUnavailable`, with each attempt to reconnect.
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
-_FAILURES = (AMQPError, ChannelInvalidStateError, OSError, RuntimeError)
-
 
 @contextmanager
 def _reaching() -> Iterator[None]:
@@ -340,14 +302,14 @@ def _reaching() -> Iterator[None]:
         raise InvalidInput(
             f"RabbitMQ refuses the queue: {reason_of(error)}", field="stream", remedy="delete the queue in RabbitMQ"
         ) from None
-    except _FAILURES as error:
+    except FAILURES as error:
         raise StreamUnavailable(f"RabbitMQ: {reason_of(error)}") from error
 
 
 async def _publish(channel: Channel, stream: str, body: bytes) -> None:
     properties = Basic.Properties(delivery_mode=2)
     await channel.basic_publish(
-        body, routing_key=stream, properties=properties, mandatory=True, timeout=_TIMEOUT, wait=False
+        body, routing_key=stream, properties=properties, mandatory=True, timeout=TIMEOUT, wait=False
     )
 
 

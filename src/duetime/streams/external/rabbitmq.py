@@ -2,16 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-from aiormq.channel import Channel
 from aiormq.connection import Connection, TransportFactory
 from aiormq.exceptions import (
-    AMQPError,
     AuthenticationError,
     ChannelAccessRefused,
-    ChannelInvalidStateError,
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
     ConnectionNotAllowed,
@@ -27,9 +24,8 @@ from duetime.errors import MessageRefused, StreamUnavailable, reason_of
 from duetime.model.target import AtRabbit, RabbitTarget
 from duetime.streams.external.bounded_reader import BoundedReader
 from duetime.streams.external.protocol import Message, Server
+from duetime.streams.rabbitmq_link import FAILURES, TIMEOUT, RabbitLink
 
-TIMEOUT = 5.0
-"""Seconds to connect, or to wait for an answer."""
 _HEARTBEAT = 15
 _LARGEST_FRAME = 1024**2
 _REFUSED = (
@@ -40,12 +36,11 @@ _REFUSED = (
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
 )
-_FAILURES = (AMQPError, ChannelInvalidStateError, OSError, RuntimeError)
 
 
 class RabbitPublisher:
     def __init__(self, at: AtRabbit, server: Server, password: str | None) -> None:
-        self._link = RabbitLink(at, server, password)
+        self._link = _Link(at, server, password)
 
     async def publish(self, target: RabbitTarget, message: Message) -> dict[str, Any]:
         properties = Basic.Properties(
@@ -67,12 +62,10 @@ class RabbitPublisher:
         await self._link.close()
 
 
-class RabbitLink:
-    """A connection with a channel, opened again on demand when it was lost."""
-
+class _Link(RabbitLink):
     def __init__(self, at: AtRabbit, server: Server, password: str | None) -> None:
         vhost = at.vhost.replace("%", "%25").replace("/", "%2F")
-        self._url = URL.build(
+        url = URL.build(
             scheme="amqps" if at.tls else "amqp",
             user=at.username,
             password="guest" if password is None else password,
@@ -82,36 +75,16 @@ class RabbitLink:
             query={"heartbeat": str(_HEARTBEAT)},
             encoded=False,
         )
-        self._transports = _Pinned(server, tls=at.tls)
-        self._connection: Connection | None = None
-        self._channel: Channel | None = None
-        self._opening = asyncio.Lock()
+        super().__init__(url, transport_factory=_Pinned(server, tls=at.tls))
 
-    async def channel(self) -> Channel:
-        if self._channel is not None and not self._channel.is_closed:
-            return self._channel
-        async with self._opening, asyncio.timeout(TIMEOUT):
-            if self._connection is None or not self._connection.is_opened:
-                connection = Connection(self._url, transport_factory=self._transports)
-                try:
-                    await connection.connect()
-                except InvalidFrameError as error:
-                    # The client does not expect that RabbitMQ closes a connection instead of opening it.
-                    raise MessageRefused(
-                        "RabbitMQ: it refuses the connection", remedy="check vhost and the permissions of the user"
-                    ) from error
-                self._connection, self._channel = connection, None
-            if self._channel is None or self._channel.is_closed:
-                channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-                assert isinstance(channel, Channel)
-                self._channel = channel
-            return self._channel
-
-    async def close(self) -> None:
-        connection, self._connection, self._channel = self._connection, None, None
-        if connection is not None:
-            with suppress(*_FAILURES):
-                await connection.close(timeout=TIMEOUT)
+    async def _connect(self, connection: Connection) -> None:
+        try:
+            await super()._connect(connection)
+        except InvalidFrameError as error:
+            # The client does not expect that RabbitMQ closes a connection instead of opening it.
+            raise MessageRefused(
+                "RabbitMQ: it refuses the connection", remedy="check vhost and the permissions of the user"
+            ) from error
 
 
 class _Pinned(TransportFactory):
@@ -153,5 +126,5 @@ def reaching() -> Iterator[None]:
         raise StreamUnavailable("RabbitMQ: it could not store the message") from error
     except _REFUSED as error:
         raise MessageRefused(f"RabbitMQ: {reason_of(error)}") from error
-    except _FAILURES as error:
+    except FAILURES as error:
         raise StreamUnavailable(f"RabbitMQ: {reason_of(error)}") from error

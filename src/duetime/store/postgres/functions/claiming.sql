@@ -37,14 +37,14 @@ set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_pla
 as $$
 #variable_conflict use_column
 -- end
--- template taken(worker, number, moment, picked)
+-- template taken(worker, number, moment, picked, first)
 taken as (
         update duetime.runs r
         set worker_id = {worker}, claim_no = {number}, fence = r.fence + 1, attempt = r.attempt + 1,
             started_at = {moment}, progress = null, message = null
         {picked}
-        returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
-            r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+        returning {first} r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+            r.options, r.timeout_ms, r.checkpoint, r.tenant_id
     )
 -- end
 -- template noted(worker, number, moment, of_each)
@@ -86,7 +86,7 @@ begin
             order by r.ready_at, r.id limit l.take for update skip locked
         ) r
     ),
-    {taken: claim.worker | claim.number | duetime.now() | where r.ctid = any(array(select place from picked))},
+    {taken: claim.worker | claim.number | duetime.now() | where r.ctid = any(array(select place from picked)) | },
     {noted: claim.worker | claim.number | duetime.now() | having count(*) > 0}
     {answered: }
 end $$;
@@ -115,7 +115,7 @@ begin
         ) r
     ),
     {taken: claim_announced.worker | claim_announced.number | duetime.now()
-        | where r.ctid = any(array(select place from picked))},
+        | where r.ctid = any(array(select place from picked)) | },
     {noted: claim_announced.worker | claim_announced.number | duetime.now() | having count(*) > 0}
     {answered: }
     if not found then
@@ -188,7 +188,8 @@ begin
         select p.place, row_number() over () as seat
         from (select place from wanted union all select place from named) p limit cardinality(seats)
     ),
-    {taken: seats[p.seat] | seat_numbers[p.seat] | moment | , put_off_by = null from picked p where r.ctid = p.place},
+    {taken: seats[p.seat] | seat_numbers[p.seat] | moment | , put_off_by = null from picked p where r.ctid = p.place
+        | r.worker_id, r.claim_no,},
     {noted: t.worker_id | t.claim_no | moment | group by t.worker_id, t.claim_no}
     {answered: t.worker_id,}
 end $$;
