@@ -86,7 +86,8 @@ class StreamDepths:
     async def glance(self, tenant_id: int, queues: Iterable[StreamQueue]) -> Sample:
         """The same, or an older sample if brokers do not answer at once."""
         try:
-            return await asyncio.wait_for(self.sample(tenant_id, queues), _GLANCE)
+            async with asyncio.timeout(_GLANCE):
+                return await self.sample(tenant_id, queues)
         except TimeoutError:
             return self._samples.get(tenant_id, (0.0, NOTHING))[1]
 

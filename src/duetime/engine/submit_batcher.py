@@ -13,12 +13,13 @@ Jobs that go to a stream have a queue of their own: a broker that does not answe
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.clock import monotonic
 from duetime.engine.key_wait import KeyWait
 from duetime.errors import Conflict, InvalidInput, KeyInFlight, NotFound, Overloaded, QuotaExceeded, StoreRejected
 from duetime.model.job import NewJob, Submitted
+from duetime.process.loop import retrieve_error
 from duetime.store.protocol.store import Store
 from duetime.streams.publisher import RETRIED
 
@@ -63,7 +64,7 @@ class SubmitBatcher:
         """How many jobs of each tenant wait."""
         self._since: dict[_Way, float] = {}
         """When the transaction or publish in progress began."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
         """Store a job, in one transaction with others that arrive now. A job whose `key` another transaction holds
@@ -76,9 +77,7 @@ class SubmitBatcher:
             queue = self._queues.get(way)
             if queue is None:
                 queue = self._queues[way] = deque()
-                task = asyncio.create_task(self._store_queue(way, queue))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._keep(asyncio.create_task(self._store_queue(way, queue)))
             queue.append(_Waiting(job, answer))
             self._waiting += 1
             self._of_tenants[tenant_id] += 1
@@ -94,9 +93,7 @@ class SubmitBatcher:
         wait = KeyWait()
         while True:
             try:
-                return await asyncio.wait_for(
-                    asyncio.shield(self._store.intake.submit(tenant_id, jobs)), ANSWER_TIMEOUT
-                )
+                return await self._store_jobs(tenant_id, jobs)
             except KeyInFlight as error:
                 await wait.turn(error)
             except TimeoutError:
@@ -111,6 +108,19 @@ class SubmitBatcher:
             behind = "database" if stream is None else "broker of the queue"
             raise Overloaded(f"the {behind} has fallen behind", remedy="ask again in a moment")
 
+    async def _store_jobs(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """Raises `TimeoutError`, and goes on."""
+        storing = asyncio.create_task(self._store.intake.submit(tenant_id, jobs))
+        storing.add_done_callback(retrieve_error)
+        self._keep(storing)
+        async with asyncio.timeout(ANSWER_TIMEOUT):
+            return await asyncio.shield(storing)
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """An event loop does not keep its tasks."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _store_queue(self, way: _Way, queue: deque[_Waiting]) -> None:
         tenant_id, _ = way
         await asyncio.sleep(0)  # jobs that arrive in the same turn of the event loop join the first batch
@@ -123,8 +133,7 @@ class SubmitBatcher:
             while parts:
                 part = parts.pop()
                 try:
-                    storing = self._store.intake.submit(tenant_id, [waiting.job for waiting in part])
-                    answers = await asyncio.wait_for(asyncio.shield(storing), ANSWER_TIMEOUT)
+                    answers = await self._store_jobs(tenant_id, [waiting.job for waiting in part])
                 except Exception as error:
                     if len(part) > 1 and isinstance(error, ABOUT_ONE_JOB):
                         parts = [[waiting] for waiting in reversed(part)]
