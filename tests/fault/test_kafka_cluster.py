@@ -28,20 +28,22 @@ async def test_the_death_of_one_broker_of_three_loses_nothing() -> None:
         assert "stored on 3 brokers and accepted when 2 have it" in said
         accepted: set[bytes] = set()
         received: Counter[bytes] = Counter()
-        stopping = asyncio.Event()
+        stopping, all_sent = asyncio.Event(), asyncio.Event()
 
         async def reaches(count: int) -> None:
             await eventually(lambda: len(received) >= count, within=LONG)
 
         async with asyncio.timeout(2 * LONG):
-            tasks = [asyncio.create_task(publish(broker, stream, accepted, stopping))]
-            tasks += [asyncio.create_task(consume(broker, stream, accepted, received, stopping)) for _ in range(2)]
+            publishing = asyncio.create_task(publish(broker, stream, accepted, stopping))
+            tasks = [asyncio.create_task(consume(broker, stream, accepted, received, all_sent)) for _ in range(2)]
             await reaches(100)
             cluster.nodes[1].kill()
             await reaches(len(accepted) + 400)
             await asyncio.to_thread(cluster.nodes[1].start)
             await reaches(len(accepted) + 200)
             stopping.set()
+            await publishing
+            all_sent.set()
             await asyncio.gather(*tasks)
         assert accepted <= received.keys()
         await broker.close()
@@ -61,10 +63,10 @@ async def publish(broker: Broker, stream: str, accepted: set[bytes], stopping: a
 
 
 async def consume(
-    broker: Broker, stream: str, accepted: set[bytes], received: Counter[bytes], stopping: asyncio.Event
+    broker: Broker, stream: str, accepted: set[bytes], received: Counter[bytes], all_sent: asyncio.Event
 ) -> None:
     consumer = await broker.consumer([stream], uuid4().hex, 3.0)
-    while not (stopping.is_set() and accepted <= received.keys()):
+    while not (all_sent.is_set() and accepted <= received.keys()):
         try:
             found = await consumer.fetch([(stream, 50)], 0.5)
             received.update(each.body for each in found)

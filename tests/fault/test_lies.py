@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
@@ -15,8 +16,11 @@ import pytest
 from chaos.real.lies import methods
 from duetime import App, AsyncClient, Context
 from duetime.api.data_folder import make_root_key
-from duetime.client import admin_requests, graph_requests, job_calls, run_requests, transport
+from duetime.archive.names import date_of, day_of
+from duetime.client import admin_requests, archive_requests, graph_requests, job_calls, run_requests, transport
 from duetime.engine.alarm import Alarm
+from duetime.engine.archiver import Archiver
+from duetime.engine.pruner import Pruner
 from duetime.errors import KeyInFlight, NotFound, ServerUnavailable, StoreUnavailable
 from duetime.ids import new_id, parse, show
 from duetime.model.lists import JobStatus
@@ -27,8 +31,11 @@ from duetime.store.sqlite import SqliteStore
 from duetime.wire.notifications import FigureName
 from duetime.wire.workers import Compare, HandBack
 from tests.integration.conftest import database_url, migrated
+from tests.support.brokers import running
 from tests.support.lying import Lies
+from tests.support.old_history import add_ended
 from tests.support.receiver import receiving
+from tests.support.redis_server import RedisServer
 from tests.support.served import ENCRYPTION
 from tests.support.tour import Tour
 from tests.support.waiting import eventually
@@ -39,6 +46,7 @@ __all__ = ["database_url", "migrated"]
 T = TypeVar("T")
 
 WHERE = ("near", "far")
+LONG_AGO = day_of((datetime.now(UTC) - timedelta(days=60)).date())
 UNSERVED = "nobody.has.this"
 ELSEWHERE = {
     "submit_within": "inside of the caller's transaction, which an error takes back: test_transactional.py",
@@ -50,12 +58,17 @@ ELSEWHERE = {
     "add_data_key": "asked for where a key provider wraps keys: test_key_providers.py",
     "rewrap_data_key": "the same",
     "reseal_rows": "asked for where something is encrypted with another key: test_reencryption.py",
+    "renew_day": "asked for after a quarter of a lease: test_archive.py",
+    "reopen_day": "asked for where a file was damaged: test_archive.py",
+    "retire_stream": "asked for two minutes after a change: test_carried.py",
 }
 """What is not asked for over HTTP."""
 
 
 @pytest.mark.timeout(240)
-async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_method_of_the_store_lies(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = msgspec.structs.replace(
         quick_settings(database_url),
         encryption_keys=(ENCRYPTION,),
@@ -64,14 +77,22 @@ async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: py
         lease=timedelta(seconds=30),
         heartbeat=timedelta(seconds=1),
         port=0,
+        archive_url=f"file://{tmp_path}/archive",
     )
     store = store_for(settings)
     await open_ready(store, migrate=True)
     key = (await make_root_key(store, "root")).text
+    await add_ended(store, LONG_AGO, 30)
     await store.close()
     monkeypatch.setattr(transport, "retry_after", lambda headers: 0.01)  # the database is not really away
     # A look at the figures that is lied to is not repeated before the next one.
     monkeypatch.setitem(Alarm.__init__.__kwdefaults__, "every", timedelta(seconds=0.5))
+    # An archiver that does not know that it holds a day waits for the end of its lease.
+    monkeypatch.setitem(Archiver.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
+    monkeypatch.setattr("duetime.archive.archive.LEASE", timedelta(seconds=2))
+    monkeypatch.setitem(Pruner.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
+    # A client's jobs go to a stream from then on.
+    monkeypatch.setattr("duetime.engine.stream_intake.SETTLED", 0.0)
     lies = Lies()
     lies.corrupt(monkeypatch, SqliteStore(":memory:") if store.embedded else PostgresStore("postgresql:///none"))
 
@@ -449,6 +470,63 @@ async def figures(tour: Tour) -> None:
     assert b"duetime_" in await client.metrics()
 
 
+async def archive(tour: Tour) -> None:
+    client, day = tour.client, date_of(LONG_AGO)
+
+    async def removed() -> bool:
+        await client.run_archive()  # again, as an operator would
+        return any(each.day == day and each.removed_at is not None for each in (await client.get_archive()).days)
+
+    await eventually(removed)
+    assert [each.rows async for each in client.walk(archive_requests.list_archive())] == [30]
+    assert len([run async for run in client.walk(archive_requests.list_archived_runs(day))]) == 30
+    cursor: str | None = ""
+    restored = 0
+    while cursor is not None:
+        answer = await client.restore_archive(day, cursor=cursor or None)
+        restored, cursor = restored + answer.rows, answer.next_cursor
+    assert restored <= 30
+    await client.erase_archive()
+    assert [each async for each in client.walk(archive_requests.list_archive())] == []
+    await client.stop_archive()
+
+
+async def streams(tour: Tour) -> None:
+    """Runs that a stream carries, and one that comes out of it into the store because it failed."""
+    client, redis = tour.client, running(RedisServer)
+    await client.put_queue("carried", stream={"address": redis.address})
+    for where in WHERE:
+        for number in range(5):
+            run = await tour.ended(await tour.job(f"{where}.greet", args={"to": f"{number}"}, queue="carried"))
+            assert run.result == f"hello {number}"
+        await tour.ended(await tour.job(f"{where}.fail", queue="carried", retries=0), "FAILED")
+    await client.put_queue("carried", stream=None)
+
+
+async def sources(tour: Tour) -> None:
+    """Each message becomes one job."""
+    client, redis = tour.client, running(RedisServer)
+    assert isinstance(redis, RedisServer)
+    broker = {"type": "redis", "address": f"127.0.0.1:{redis.port}", "stream": "lied-about", "tls": False}
+    job = {"task": "near.greet", "args": {"to": {"$from": "body.to"}}, "queue": "from-messages"}
+    redis.client().delete("lied-about")
+    await client.put_source("greetings", broker, job)
+    for number in range(5):
+        redis.client().xadd("lied-about", {"body": f'{{"to": "{number}"}}'})
+    query = job_calls.list_jobs(queue="from-messages")
+
+    async def all_there() -> list[str]:
+        found = [each.job_id async for each in client.walk(query)]
+        return found if len(found) == 5 else []
+
+    tour.jobs |= set(await eventually(all_there))
+    assert (await client.pause_source("greetings")).status == "paused"
+    assert (await client.resume_source("greetings")).status != "paused"
+    assert (await client.get_source("greetings")).name == "greetings"
+    assert [each.name for each in (await client.list_sources()).items] == ["greetings"]
+    await tour.gone(lambda: client.delete_source("greetings"))
+
+
 PARTS = (
     tenants_and_keys,
     sessions,
@@ -459,5 +537,8 @@ PARTS = (
     keyed_requests,
     payloads_and_targets,
     notifications,
+    archive,
+    streams,
+    sources,
     figures,
 )

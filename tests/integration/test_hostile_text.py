@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "breakers reset": ("example.com",),
     "sources list": (),
     "sources show": ("orders",),
-    "sources set": ("orders", "--broker", "{}", "--job", "{}"),
+    "sources set": ("orders", "--broker", "{{}}", "--job", "{{}}"),
     "sources pause": ("orders",),
     "sources resume": ("orders",),
     "sources delete": ("orders",),

@@ -19,7 +19,7 @@ from duetime.archive.names import MANIFEST, date_of, day_folder, file_path, mani
 from duetime.archive.part_writer import PART_ROWS, PartWriter
 from duetime.archive.retention import ColdRetention
 from duetime.archive.storage import Storage
-from duetime.errors import LeaseLost
+from duetime.errors import LeaseLost, StoreUnavailable
 from duetime.store.protocol.archives import ArchivePart, DayClaim, HistoryRows
 from duetime.store.protocol.store import Store
 
@@ -159,7 +159,8 @@ class DayWriter:
             held = True
             while held:
                 await asyncio.sleep(LEASE.total_seconds() / 4)
-                held = await self._archives.renew_day(claim, LEASE)
+                with suppress(StoreUnavailable):  # the next try may still be in time
+                    held = await self._archives.renew_day(claim, LEASE)
             lost = True
             block.cancel()
 
