@@ -56,7 +56,8 @@ OF_BROKER = {
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(BY_BROKER):
-            return next(part for part in nodeid.rpartition("[")[2].rstrip("]").split("-") if part in BROKERS)
+            parts = nodeid.rpartition("[")[2].rstrip("]").split("-")
+            return next((part for part in parts if part in BROKERS), nodeid)
         if (broker := OF_BROKER.get(nodeid.partition("::")[0])) is not None:
             return broker
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)

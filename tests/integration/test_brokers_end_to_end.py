@@ -7,6 +7,7 @@ import pytest
 
 from duetime import App
 from duetime.engine import stream_intake
+from duetime.errors import InStream
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
@@ -59,3 +60,17 @@ async def test_partitions_are_not_left_to_workers_that_cannot_fetch_from_them(
             (run,) = await mail.carry("unknown", {})
             await eventually(mail.is_empty, within=60)
             assert (await mail.store.reads.run(DEFAULT_TENANT, run.run_id)).state is RunState.PENDING
+
+
+@pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.kind)
+async def test_a_run_that_a_worker_holds_is_not_missing(kind: type[BrokerServer], app: App) -> None:
+    address = running(kind).address
+    store = await app.store()
+    async with streamed(store, f"{address}{'&' if '?' in address else '?'}prefix=t{uuid4().hex[:12]}") as mail:
+        (run,) = await mail.carry("echo", {})
+        consumer = await mail.broker.consumer([mail.stream().text], uuid4().hex, 60.0)
+        held = await consumer.fetch([(mail.stream().text, 1)], 20.0)
+        assert len(held) == 1
+        with pytest.raises(InStream):
+            await app.run(run.run_id)
+        await consumer.close()

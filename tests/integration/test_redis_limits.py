@@ -21,6 +21,7 @@ from tests.support.served import served
 def redis() -> RedisServer:
     server = running(RedisServer)
     assert isinstance(server, RedisServer)
+    server.client().flushall()
     return server
 
 

@@ -30,7 +30,7 @@ _MOST_TENANTS = 10_000
 
 
 class StreamDepth(NamedTuple):
-    """What is in one stream: messages that are not done, including those that workers hold."""
+    """What is in one stream: messages that are not done."""
 
     queue: str
     tier: Tier
@@ -40,6 +40,8 @@ class StreamDepth(NamedTuple):
     """When the oldest message was published; None: there is none, or the broker cannot tell."""
     shared: bool
     """Whether the messages of all tenants are counted, because they share the stream."""
+    counts_held: bool
+    """Whether those that workers hold are among them."""
 
 
 class Sample(NamedTuple):
@@ -66,11 +68,22 @@ class Sample(NamedTuple):
 NOTHING = Sample((), True)
 
 
+class _Emptied(NamedTuple):
+    """What samples say about streams whose held messages are not counted."""
+
+    at: datetime
+    """When they were found empty: whatever was published before has ended, landed, or is held."""
+    seen_at: float
+    """The same, as `monotonic` says."""
+    settled: datetime | None
+    """When they were found empty so long ago that what was held then has ended or landed."""
+
+
 class StreamDepths:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._samples: dict[int, tuple[float, Sample]] = {}
-        self._had: dict[int, tuple[float, Sample]] = {}
+        self._emptied: dict[int, _Emptied] = {}
         self._sampling: dict[int, asyncio.Task[Sample]] = {}
 
     async def sample(self, tenant_id: int, queues: Iterable[StreamQueue], *, within: float = SAMPLED) -> Sample:
@@ -112,17 +125,26 @@ class StreamDepths:
                 found += part
         if len(self._samples) >= _MOST_TENANTS:
             self._samples.clear()
-            self._had.clear()
+            self._emptied.clear()
         sample = Sample(tuple(found), is_whole)
         self._samples[tenant_id] = began, sample
-        if any(depth.messages for depth in found):
-            self._had[tenant_id] = began, sample
+        if is_whole and not any(depth.messages for depth in found if not depth.counts_held):
+            now, known = SystemClock().now(), self._emptied.get(tenant_id)
+            age = timedelta(seconds=monotonic() - began)
+            if known is None:
+                self._emptied[tenant_id] = _Emptied(now - age, began, None)
+            elif began - known.seen_at > _HELD:
+                self._emptied[tenant_id] = _Emptied(now - age, began, known.at)
         return sample
 
-    def had(self, tenant_id: int) -> Sample:
-        """The last sample with messages, if workers may still hold those: some brokers do not count what is held."""
-        taken_at, found = self._had.get(tenant_id, (0.0, NOTHING))
-        return found if monotonic() - taken_at <= _HELD else NOTHING
+    def may_be_held(self, tenant_id: int, identity: UUID) -> bool:
+        """Whether a worker may hold the message with this job or run, at a broker that does not count what is held."""
+        _, sample = self._samples.get(tenant_id, (0.0, NOTHING))
+        moment = time_of(identity)
+        if all(depth.counts_held for depth in sample.depths) or moment > SystemClock().now() + _WINDOW:
+            return False
+        known = self._emptied.get(tenant_id)
+        return known is None or known.settled is None or moment >= known.settled - _WINDOW
 
     async def _read(self, queues: list[StreamQueue]) -> list[StreamDepth]:
         """The depths of streams at one broker."""
@@ -135,7 +157,9 @@ class StreamDepths:
             }
             depths = await broker.depths(list(names))
             return [
-                StreamDepth(queue.queue, tier, queue.generation, depth.messages, depth.oldest, broker.shared)
+                StreamDepth(
+                    queue.queue, tier, queue.generation, depth.messages, depth.oldest, broker.shared, depth.counts_held
+                )
                 for text, (queue, tier) in names.items()
                 if (depth := depths.get(text)) is not None
             ]

@@ -34,7 +34,7 @@ class StreamSight:
         sample = await self._streaming.sample(self._streams, tenant_id)
         if sample is None:
             return False
-        if sample.may_hold(identity) or self._streaming.depths.had(tenant_id).may_hold(identity):
+        if sample.may_hold(identity) or self._streaming.depths.may_be_held(tenant_id, identity):
             return True
         fresh = await self._streaming.sample(self._streams, tenant_id, within=0.0)  # it may have been published since
         return fresh is not None and fresh.may_hold(identity)

@@ -24,13 +24,15 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Depth(NamedTuple):
-    """What is in a stream: messages that are not done, held ones included if the broker counts them."""
+    """What is in a stream: messages that are not done."""
 
     messages: int
     oldest: datetime | None
     """When the oldest of them was published, or earlier; None when there is none, or the broker cannot tell."""
     kept: timedelta | None = None
     """After how long the broker deletes messages that are not done; None: never."""
+    counts_held: bool = True
+    """Whether messages that consumers hold are among them; not every broker counts these."""
 
 
 class Consumer(Protocol):

@@ -99,7 +99,7 @@ class RabbitBroker:
         with _reaching():
             for stream in streams:
                 with suppress(ChannelNotFoundEntity):
-                    found[stream] = Depth(await self._messages(stream), None)
+                    found[stream] = Depth(await self._messages(stream), None, counts_held=False)
         return found
 
     async def consumer(self, streams: Sequence[str], name: str, lease: float) -> "RabbitConsumer":
