@@ -11,6 +11,7 @@ import duetime
 from duetime import RunFailed, RunState
 from duetime.celery import AsyncResult, Celery, MaxRetriesExceededError, chain, chord, crontab, group
 from duetime.testing import Harness, harness
+from tests.support.working import quick_settings, working
 
 T = TypeVar("T")
 jobs = duetime.App()
@@ -191,7 +192,7 @@ async def test_beat(shop: Harness) -> None:
         timezone="Europe/Berlin",
         beat_schedule={
             "nightly": {"task": add.name, "schedule": crontab(minute=0, hour=3), "args": (1, 2)},
-            "often": {"task": add.name, "schedule": 600, "kwargs": {"x": 1}, "options": {"queue": "beat"}},
+            "often": {"task": add.name, "schedule": 7200, "kwargs": {"x": 1}, "options": {"queue": "beat"}},
         },
     )
     await app.schedule_beat()
@@ -200,4 +201,38 @@ async def test_beat(shop: Harness) -> None:
     assert [each.receipt.job_id for each in shop.submitted[2:]] == first, "however often it is called"
     runs = await shop.advance(hours=24)
     assert [run.due_at.hour for run in runs if run.value == 3] == [2], "03:00 in Berlin, in winter"
-    assert len([run for run in runs if run.value == 1]) == 144
+    assert len([run for run in runs if run.value == 1]) == 12
+
+
+async def test_on_each_store(database_url: str) -> None:
+    """What differs between the databases: graphs, results, waiting, and one job per key."""
+    own = jobs.settings
+    jobs.configure(quick_settings(database_url))
+    try:
+        async with working(jobs):
+            plain = await blocking(add.delay, 1, y=2)
+            typed = await blocking(chain(day_after.s(datetime(2027, 1, 1, tzinfo=UTC)), day_after.s(days=3)).delay)
+            star = await blocking(chord([add.s(n, n) for n in range(12)]), total.s())
+            both = await blocking(group(add.s(1, 1), add.s(2, 2) | add.s(5)).delay)
+            ended = await blocking(chain(automatic.s("value"), add.s(1)).delay)
+            later = await blocking(add.apply_async, (1,), countdown=3600, expires=7200, priority="LOW", queue="slow")
+            once = [await blocking(add.apply_async, (1,), idempotency_key="once") for _ in range(2)]
+            again = await blocking(impatient.delay)
+            assert [await blocking(each.get, 20) for each in (plain, star, both)] == [3, 132, [2, 9]]
+            assert await blocking(typed.get, 20) == datetime(2027, 1, 5, tzinfo=UTC)
+            assert isinstance(await blocking(ended.get, 20, propagate=False), duetime.RunCancelled)
+            assert await blocking(lambda: (ended.parent.state, later.state)) == ("FAILURE", "PENDING")
+            await blocking(later.revoke)
+            assert await blocking(lambda: later.state) == "REVOKED"
+            assert once[0] == once[1]
+            assert isinstance(await blocking(again.get, 20, propagate=False), RunFailed)
+            assert [bool(text) for text in await attempts(again)] == [True, True], "it asked for one retry"
+            app.conf.beat_schedule = {"often": {"task": add.name, "schedule": 3600, "args": (1, 2)}}
+            await app.schedule_beat()
+            await app.schedule_beat()
+            stored = await add.native.bind(x=1, y=2).schedule(every=3600, key="beat:often", name="often")
+            assert not stored.created, "the job of the beat entry"
+    finally:
+        await jobs.close()
+        await asyncio.to_thread(jobs.sync.close)
+        jobs.configure(own)

@@ -147,6 +147,11 @@ def test_what_celery_has_and_duetime_has_not(app: Celery) -> None:
     assert refused(lambda: setattr(app.conf, "task_routes", {}))[1] == "give queue= to the decorators"
     assert refused(lambda: app.conf.update(timezone="Europe/Berlin", task_routes={}))[0] == "conf.task_routes"
     assert app.conf.timezone == "UTC", "a refused update changes nothing"
+    where, advice = refused(lambda: app.conf.update(task_routes={}, broker_url="", task_serializer="pickle"))
+    assert where == "conf" and all(f"{name}: " in (advice or "") for name in ("task_routes", "broker_url"))
+    assert "it is always 'json'" in (advice or "")
+    assert "related_name=None" in (refused(lambda: Celery("x", duetime.App(), include=["shop.orders"]))[1] or "")
+    app.conf.update(task_serializer="json", task_acks_late=True)  # what duetime does anyway
     assert refused(lambda: add.delay(1))[0] == "args"
     assert refused(lambda: add.delay("one", 2))[0] == "args.x"
     assert refused(lambda: chain())[0] == "tasks"

@@ -15,32 +15,36 @@ from duetime.errors import InvalidInput, NotFound
 from duetime.model.schedule import check_zone
 from duetime.sdk.app import App
 
+_MODULES = "import these modules at the end of this one: app.autodiscover_tasks(['shop.orders', …], related_name=None)"
 _CONF = {
-    "accept_content": "remove it: arguments are JSON",
     "broker_url": "remove it: jobs are in the database of duetime.App (DUETIME_DATABASE_URL)",
     "broker_connection_retry_on_startup": "remove it: duetime waits for its database",
-    "enable_utc": "remove it: times are stored in UTC",
-    "imports": "call app.autodiscover_tasks(['package'])",
-    "include": "call app.autodiscover_tasks(['package'])",
+    "imports": _MODULES,
+    "include": _MODULES,
     "result_backend": "remove it: results are kept with their runs",
     "result_expires": "use the setting `retention`",
-    "result_serializer": "remove it: results are JSON",
-    "task_acks_late": "remove it: a run is finished when its function has returned",
     "task_always_eager": "use duetime.testing",
     "task_annotations": "give the options to the decorators",
     "task_default_queue": "remove it: the queue is `default`; or give queue= to the decorators",
     "task_ignore_result": "give ignore_result=True to the decorators",
     "task_queues": "remove it: a queue exists when a job uses it",
-    "task_reject_on_worker_lost": "remove it: a run that loses its worker is run again",
     "task_routes": "give queue= to the decorators",
-    "task_serializer": "remove it: arguments are JSON",
     "task_soft_time_limit": "no exception interrupts a function: give time_limit= to the decorators",
     "task_time_limit": "give time_limit= to the decorators",
-    "task_track_started": "remove it: every start is recorded",
     "worker_concurrency": "use the settings `threads` and `processes`",
     "worker_max_tasks_per_child": "remove it",
     "worker_prefetch_multiplier": "remove it: a worker claims what it can start",
 }
+_FACTS: dict[str, Any] = {
+    "accept_content": ["json"],
+    "enable_utc": True,
+    "result_serializer": "json",
+    "task_acks_late": True,
+    "task_reject_on_worker_lost": True,
+    "task_serializer": "json",
+    "task_track_started": True,
+}
+"""What duetime does anyway: a configuration may say so."""
 _APP = {
     "control": "use app.cancel of duetime.App, or the commands `duetime workers` and `duetime queues`",
     "on_after_configure": "set app.conf.beat_schedule",
@@ -71,17 +75,27 @@ class Conf:
 
     def update(self, given: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Refuses everything if one name is refused."""
-        changes = {**(given or {}), **more}
-        for name in changes:
-            if name not in self.__dict__:
-                raise InvalidInput(
-                    "is not supported by duetime.celery",
-                    field=f"conf.{name}",
-                    remedy=_CONF.get(name, "remove it; supported are: timezone, beat_schedule"),
-                )
+        everything = {**(given or {}), **more}
+        changes = {name: value for name, value in everything.items() if name not in _FACTS or value != _FACTS[name]}
+        refused = {name: _remedy(name) for name in changes if name not in self.__dict__}
+        if len(refused) == 1:
+            ((name, remedy),) = refused.items()
+            raise InvalidInput("is not supported by duetime.celery", field=f"conf.{name}", remedy=remedy)
+        if refused:
+            raise InvalidInput(
+                f"{', '.join(refused)} are not supported by duetime.celery",
+                field="conf",
+                remedy="; ".join(f"{name}: {remedy}" for name, remedy in refused.items()),
+            )
         if "timezone" in changes:
             changes["timezone"] = check_zone(str(changes["timezone"]))
         self.__dict__.update(changes)
+
+
+def _remedy(name: str) -> str:
+    if name in _FACTS:
+        return f"remove it: it is always {_FACTS[name]!r}"
+    return _CONF.get(name, "remove it; supported are: timezone, beat_schedule")
 
 
 class Celery:
@@ -95,13 +109,12 @@ class Celery:
                 field="jobs",
                 remedy=f'jobs = duetime.App(); Celery("{main}", jobs)',
             )
+        self.conf = Conf()
         if given:
-            name = {"broker": "broker_url", "backend": "result_backend"}.get(found := next(iter(given)), found)
-            remedy = _CONF.get(name, "remove it")
-            raise InvalidInput("is not supported by duetime.celery", field=found, remedy=remedy)
+            named = {"broker": "broker_url", "backend": "result_backend"}
+            self.conf.update({named.get(name, name): value for name, value in given.items()})
         self.main = main
         self.jobs = jobs
-        self.conf = Conf()
         self.tasks: dict[str, CeleryTask] = {}
         make_current(self)
         while _waiting:
@@ -135,13 +148,13 @@ class Celery:
     def AsyncResult(self, id: str) -> AsyncResult:
         return AsyncResult(id, self)
 
-    def autodiscover_tasks(self, packages: Iterable[str] | None = None, related_name: str = "tasks") -> None:
-        """Import the module `tasks` of each package, now. Call it after everything that these modules import from this
-        one."""
+    def autodiscover_tasks(self, packages: Iterable[str] | None = None, related_name: str | None = "tasks") -> None:
+        """Import the module `tasks` of each package, now; without `related_name`, the modules themselves. Call it after
+        everything that these modules import from this one."""
         if packages is None or isinstance(packages, str):
             raise InvalidInput("needs a list of packages", field="packages", remedy="such as ['shop']")
         for package in packages:
-            importlib.import_module(f"{package}.{related_name}")
+            importlib.import_module(package if related_name is None else f"{package}.{related_name}")
 
     def config_from_object(self, given: Any, namespace: str | None = None) -> None:
         """Take `timezone` and `beat_schedule` from a module, a class or a dict; other names of Celery are refused."""
@@ -151,7 +164,7 @@ class Celery:
             given = getattr(given, attribute) if attribute else given
         found = given if isinstance(given, Mapping) else {name: getattr(given, name) for name in dir(given)}
         prefix = "" if namespace is None else f"{namespace}_"
-        known = {"timezone", "beat_schedule", *_CONF}
+        known = {"timezone", "beat_schedule", *_CONF, *_FACTS}
         named = {name.removeprefix(prefix).lower(): value for name, value in found.items() if name.startswith(prefix)}
         self.conf.update({name: value for name, value in named.items() if name in known or prefix})
 
