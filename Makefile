@@ -6,7 +6,6 @@ SHELL := /bin/sh
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 APP ?= examples.hello:app
 DATA_DIR ?=
@@ -145,13 +144,12 @@ clean: ## remove .venv and caches; duetime-data stays
 
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
 	@echo "• installing what duetime needs"
-	@$(PIP) install --no-compile --require-hashes -r requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@scripts/install requirements.lock
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@echo "• installing the tools for tests"
-	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements-dev.lock
+	@scripts/install requirements-dev.lock
 	@touch $@
 
 $(BIN)/python:
