@@ -31,7 +31,8 @@ def _child(facts: Facts, tag: str, asked: Record) -> Iterator[Violation]:
     succeeded = parent["state"] == "SUCCEEDED"
     starts = facts.starts.get(tag, [])
     if not succeeded and asked["on"] == "success":
-        if starts:
+        # The parent may have succeeded just before the database was put back, and have failed since.
+        if any(not facts.timeline.forgotten(start.t) for start in starts):
             yield Violation(AFTER, f"{tag} ran, though its parent {asked['parent']} is {parent['state']}")
         for run in facts.runs.get(tag, ()):
             if run["state"] != "CANCELLED":

@@ -123,3 +123,12 @@ def test_a_run_that_followed_after_the_clock_was_put_back(logs: Logs) -> None:
     for record in (logs["ended"][-1], logs["seen"][-2]):
         record["due"] = BASE + 90.9
     assert not [text for _, text in checker.check(logs).violations if text.startswith("follower")]
+
+
+def test_a_child_of_a_success_that_the_database_has_forgotten(logs: Logs) -> None:
+    logs["ended"][0] |= {"state": "FAILED", "attempts": [["FAILED", 1]], "by": None}
+    logs["ended"][1] |= {"state": "CANCELLED", "attempts": [], "by": None}
+    logs["asked"][0] |= {"fail": 9}
+    restored = {"kind": "promote", "t": 21.0, "until": 22.0, "lost_from": 19.0, "lost_to": 21.0}
+    assert followers.AFTER not in promises({**logs, "faults": [restored]})
+    assert followers.AFTER in promises({**logs, "faults": [{**restored, "lost_from": 20.5}]})
