@@ -15,6 +15,7 @@ from pathlib import Path
 import uvloop
 
 from bench import (
+    autoscale,
     bloat,
     breaker,
     cost,
@@ -60,6 +61,7 @@ SCENARIOS: dict[str, Callable[[Bench], Awaitable[None]]] = {
     "nodes": nodes.run,
     "remote": remote.run,
     "herd": herd.run,
+    "autoscale": autoscale.run,
     "stored": stored.run,
     "list": lists.run,
     "memory": memory.run,
