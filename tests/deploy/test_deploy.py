@@ -8,8 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 import yaml
+from botocore.validate import ParamValidator
 from prometheus_client.parser import text_string_to_metric_families
 
 from duetime.api.metrics import Metrics
@@ -25,6 +27,7 @@ DEPLOY = ROOT / "deploy"
 ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())
 CHART = Chart(DEPLOY / "helm" / "duetime")
+DEMAND = '{"queue":"default","workers":0,"workers_now":0,"workers_ahead":0,"live_workers":7}'
 _SELECTOR = re.compile(r"\b(duetime_[a-z0-9_]+)(?:\{([^}]*)\})?")
 _LABEL = re.compile(r'(\w+)(=~|!=|!~|=)"([^"]*)"')
 
@@ -194,19 +197,96 @@ def _check_settings(environment: dict[str, Any]) -> None:
 # systemd.
 
 
-@pytest.mark.parametrize("unit", sorted(DEPLOY.glob("systemd/*.service")), ids=lambda path: path.name)
-def test_units(unit: Path) -> None:
+def _unit(unit: Path) -> configparser.ConfigParser:
+    if shutil.which("systemd-analyze"):
+        told = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60)
+        assert "Unknown" not in told.stderr, told.stderr
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read(unit)
+    return parser
+
+
+@pytest.mark.parametrize("name", ["duetime-server.service", "duetime-worker@.service"])
+def test_units(name: str) -> None:
+    parser = _unit(DEPLOY / "systemd" / name)
     assert set(parser.sections()) == {"Unit", "Service", "Install"}
     service = parser["Service"]
     assert re.match(r"/opt/duetime/bin/duetime (server|worker)\b", service["ExecStart"])
     assert service["DynamicUser"] == "yes" and service["NoNewPrivileges"] == "yes"
     assert service["Restart"] == "on-failure" and int(service["TimeoutStopSec"].rstrip("s")) >= 20
-    if shutil.which("systemd-analyze"):
-        told = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60)
-        assert "Unknown" not in told.stderr, told.stderr
+
+
+def test_a_timer_scales_workers(tmp_path: Path) -> None:
+    """The script starts what is wanted and stops the rest, and does nothing without an answer."""
+    folder = DEPLOY / "systemd"
+    timer, service = _unit(folder / "duetime-scale@.timer"), _unit(folder / "duetime-scale@.service")
+    assert timer["Timer"]["OnUnitInactiveSec"] and service["Service"]["ExecStart"].startswith(
+        "/opt/duetime/bin/duetime-scale"
+    )
+    assert (folder / "duetime-worker@.service").exists()
+    script = (folder / "duetime-scale").read_text().replace("/opt/duetime/bin/duetime", str(tmp_path / "duetime"))
+    answer = DEMAND.replace('"workers":0', '"workers":2')
+    _program(tmp_path / "duetime", f"[ -z \"$BROKEN\" ] || exit 3; echo '{answer}'")
+    active = "case $3 in *-1.service|*-4.service) exit 0;; *) exit 3;; esac"
+    _program(tmp_path / "systemctl", f'[ "$1" != is-active ] || {{ {active}; }}; echo "$@" >> {tmp_path}/told')
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "MOST": "4", "BROKEN": ""}
+    subprocess.run(["sh", "-c", script, "scale", "shop"], env=environ, check=True, timeout=30)
+    assert (tmp_path / "told").read_text().splitlines() == [
+        "start --no-block duetime-worker@shop-2.service",
+        "stop --no-block duetime-worker@shop-4.service",
+    ]
+    failed = subprocess.run(["sh", "-c", script, "scale", "shop"], env=environ | {"BROKEN": "1"}, timeout=30)
+    assert failed.returncode and len((tmp_path / "told").read_text().splitlines()) == 2
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+# ECS.
+
+
+@pytest.mark.parametrize("name", ["server", "worker", "migrate"])
+def test_task_definitions_are_what_ecs_takes(name: str) -> None:
+    task = json.loads((DEPLOY / "ecs" / f"{name}.json").read_text())
+    shape = (
+        botocore.session.get_session().get_service_model("ecs").operation_model("RegisterTaskDefinition").input_shape
+    )
+    report = ParamValidator().validate(task, shape)
+    assert not report.has_errors(), report.generate_report()
+    (container,) = task["containerDefinitions"]
+    given = {each["name"]: each["value"] for each in container["environment"]}
+    _check_settings(given | dict.fromkeys((each["name"] for each in container["secrets"]), ""))
+    assert container["command"][0] == name
+    if "DUETIME_GRACE" in given:
+        grace = load(None, {"DUETIME_GRACE": given["DUETIME_GRACE"]}, {}).grace.total_seconds()
+        assert grace + 5 <= container["stopTimeout"] <= 120
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq: install your system's")
+def test_an_ecs_service_follows_the_demand(tmp_path: Path) -> None:
+    """Up at once, down when no answer within the time asked for more; nothing without an answer."""
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CLUSTER": "c", "SERVICE": "s", "STATE": str(tmp_path / "state")}
+    environ |= {"MOST": "5", "KEEP": "300"}
+    _program(tmp_path / "duetime", f"cat {tmp_path}/answer")
+    count = tmp_path / "count"
+    update = f'echo "$8" > {count}'
+    _program(tmp_path / "aws", f"case $2 in describe-services) cat {count};; *) {update};; esac")
+    count.write_text("0\n")
+
+    def scaled(answer: str, **more: str) -> str:
+        (tmp_path / "answer").write_text(answer)
+        subprocess.run([DEPLOY / "ecs" / "scale"], env=environ | more, timeout=30, capture_output=True)
+        return count.read_text().strip()
+
+    assert scaled(DEMAND.replace('"workers":0', '"workers":3')) == "3"
+    assert scaled(DEMAND.replace('"workers":0', '"workers":9')) == "5", "no more than allowed"
+    assert scaled(DEMAND) == "5", "not yet"
+    assert scaled("no answer") == "5"
+    (tmp_path / "state").unlink()
+    assert scaled(DEMAND) == "0"
 
 
 # Helm.
@@ -294,7 +374,11 @@ def test_the_migration_has_settings_of_its_own_and_leaves_nothing_behind() -> No
 def test_a_worker_has_the_image_that_all_have_unless_it_has_its_own() -> None:
     def image(**worker: object) -> str:
         objects = CHART.render(image={"tag": "2.0"}, worker={"enabled": True, "app": "shop.jobs:app"} | worker)
-        (pod,) = (each["spec"]["template"]["spec"] for each in objects if each["metadata"]["name"] == "test-worker")
+        (pod,) = (
+            each["spec"]["template"]["spec"]
+            for each in objects
+            if (each["kind"], each["metadata"]["name"]) == ("Deployment", "test-worker")
+        )
         found: str = pod["containers"][0]["image"]
         return found
 

@@ -10,7 +10,9 @@ from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
+import jsonschema
 import yaml
 
 _TOKEN = re.compile(r'"[^"]*"|\||\(|\)|[^\s|()]+')
@@ -30,8 +32,9 @@ class Chart:
         context = {
             "Values": _merged(self._values, values),
             "Chart": {"AppVersion": self._chart["appVersion"], "Name": self._chart["name"]},
-            "Release": {"Name": release, "Service": "Helm"},
+            "Release": {"Name": release, "Namespace": "jobs", "Service": "Helm"},
         }
+        jsonschema.validate(context["Values"], json.loads((self._folder / "values.schema.json").read_text()))
         found: list[dict[str, Any]] = []
         for file in sorted(self._folder.glob("templates/*.yaml")):
             text = self._render(_parse(file.read_text()), context)
@@ -86,6 +89,12 @@ class Chart:
                 return yaml.safe_dump(arguments[0], sort_keys=False).rstrip("\n")
             case "add":
                 return sum(arguments)
+            case "max":
+                return max(arguments)
+            case "eq":
+                return arguments[0] == arguments[1]
+            case "urlquery":
+                return quote_plus(str(arguments[0]))
             case "required":
                 if not arguments[1]:
                     raise ValueError(arguments[0])
