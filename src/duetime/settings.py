@@ -349,6 +349,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             " served on a loopback address only."
         ),
     ] = None
+    metrics_queues: Annotated[
+        int,
+        kinds.count(
+            "Queues with metrics of their own; those of all others are added up. 0: no such metrics.", 0, 10_000
+        ),
+    ] = 100
     traces: Annotated[
         Literal["on", "off"],
         kinds.choice("Export OpenTelemetry spans as the OTEL_* variables say; needs `duetime[otel]`.", "on", "off"),

@@ -458,6 +458,7 @@ async def figures(tour: Tour) -> None:
     assert (await client.get_me()).role == "root"
     assert (await client.get_stats()).jobs.kind == "exact"
     await client.list_fires()
+    assert (await client.get_demand("default")).queue == "default"
     moment = datetime.now(UTC)
     await client.list_jobs(fires_from=moment, fires_until=moment + timedelta(hours=1))
     some = sorted(tour.jobs)[:20]

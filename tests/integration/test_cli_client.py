@@ -406,6 +406,16 @@ async def test_a_queue_that_nobody_has_used_is_told(duetime: Duetime) -> None:
     assert "mial has never had a job" in (await duetime("queues", "pause", "mial")).stderr
 
 
+async def test_what_a_queue_needs(duetime: Duetime) -> None:
+    await duetime("submit", "later", "--in", "2m", "--queue", "mail")
+    asked = ("queues", "demand", "mail", "--slots", "5", "--lag", "5s", "--rate", "100/s")
+    found = json.loads((await duetime(*asked, "--duration", "2s", "--minutes", "5", "--json")).stdout)
+    assert (found["workers"], found["workers_now"], found["coming"], found["slots"]) == (1, 0, 1, 5)
+    told = await duetime(*asked)
+    assert "workers ahead" in told.stdout and "1 s is assumed" in told.stderr
+    assert (await duetime(*asked, "--minutes", "90")).exit_code == 2
+
+
 async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> None:
     @app.task(name="maybe", retries=0)
     async def maybe(good: bool) -> None:

@@ -77,6 +77,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "graphs rerun": (f"grf_{ID}",),
     "queues list": (),
     "queues show": ("mail",),
+    "queues demand": ("mail",),
     "queues set": ("mail", "--stream", "redis://127.0.0.1"),
     "queues limit": ("mail", "--running", "1"),
     "queues pause": ("mail",),

@@ -26,6 +26,7 @@ from duetime.engine.streaming import Streaming
 from duetime.engine.submit_batcher import SubmitBatcher
 from duetime.engine.worker_gateway import WorkerGateway
 from duetime.errors import StoreError
+from duetime.model.demand import Activity, Coming
 from duetime.process.compute_thread import ComputeThread
 from duetime.settings import Settings
 from duetime.store.address import sealer_of
@@ -35,6 +36,7 @@ from duetime.targets.validation import TargetRules
 from duetime.targets.vault import Vault
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer
+from duetime.wire.demand import DemandView
 from duetime.wire.figures import Fires, Stats
 
 _INTERVAL = 1.0
@@ -72,6 +74,11 @@ class Service:
         self.seen_writable: Memory[bool, bool] = Memory(10.0)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
+        self.seen_demand: Memory[tuple[Any, ...], DemandView] = Memory(5.0)
+        self.seen_activity: Memory[bool, Activity] = Memory(5.0)
+        self.seen_coming: Memory[int, Coming] = Memory(10.0)
+        self.seen_durations: Memory[tuple[int, str], float | None] = Memory(3600.0)
+        """Seconds that runs of a queue take on average; None: not known."""
         self.computing = ComputeThread()
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: event streams end."""

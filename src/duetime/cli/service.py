@@ -61,6 +61,25 @@ def show_queue(command: ServerCommand, queue: QueueName) -> None:
     _show(command, command.client.get_queue(queue))
 
 
+@queues.command()
+@server_command
+def demand(
+    command: ServerCommand,
+    queue: QueueName,
+    minutes: Annotated[int | None, typer.Option("--minutes", help="How far to look ahead; 0: not at all.")] = None,
+    slots: Annotated[int | None, typer.Option("--slots", help="Runs that one worker runs at once.")] = None,
+    lag: Annotated[str | None, typer.Option("--lag", help="How late a run may start: 10s.")] = None,
+    duration: Annotated[str | None, typer.Option("--duration", help="How long a run takes.")] = None,
+    rate: Annotated[str | None, typer.Option("--rate", help="How many runs one worker can start: 2000/s.")] = None,
+) -> None:
+    """Show how many workers a queue needs, now and in the next minutes, and why."""
+    found = command.client.get_demand(queue, minutes=minutes, slots=slots, lag=lag, duration=duration, rate=rate)
+    command.show(found if command.json else msgspec.structs.replace(found, notes=()))
+    if not command.json:
+        for note in found.notes:
+            err.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
+
+
 @queues.command("set")
 @server_command
 def set_queue(

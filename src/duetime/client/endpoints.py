@@ -152,6 +152,7 @@ class Endpoints:
     delete_alert = Sent(notification_requests.delete_alert)
     list_queues = Sent(run_requests.list_queues)
     get_queue = Sent(run_requests.get_queue)
+    get_demand = Sent(run_requests.get_demand)
     put_queue = Sent(run_requests.put_queue)
     pause_queue = Sent(run_requests.pause_queue)
     resume_queue = Sent(run_requests.resume_queue)

@@ -6,9 +6,10 @@ from typing import Any, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from duetime.client.request import Ask, Moment, Span, given, job_fields, moment, once, path, plain
+from duetime.client.request import Ask, Length, Moment, Span, given, job_fields, moment, once, path, plain
 from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
+from duetime.wire.demand import DemandView
 from duetime.wire.jobs import Deleted
 from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
 from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskDetails, TaskList, WorkerList
@@ -146,6 +147,21 @@ def put_queue(
     said = {"paused": paused, "running": running, "rate": rate, "stream": stream}
     body = {name: value for name, value in said.items() if value is not UNSET}
     return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
+
+
+def get_demand(
+    queue: str,
+    *,
+    minutes: int | None = None,
+    slots: int | None = None,
+    lag: Length | None = None,
+    duration: Length | None = None,
+    rate: str | None = None,
+) -> Ask[DemandView]:
+    """How many workers a queue needs, now and in the next `minutes`: workers with so many `slots`, that are to start
+    each run within `lag`."""
+    query = given(minutes=minutes, slots=slots, lag=lag, duration=duration, rate=rate)
+    return Ask("GET", path("/v1/queues/{}/demand", queue), DemandView, query)
 
 
 def list_breakers() -> Ask[BreakerList]:

@@ -43,6 +43,8 @@ class StreamKeeper:
         """When a stream was last seen empty here, for brokers that cannot tell how old a message is."""
         self._oldest_message: tuple[float, datetime] | None = None
         """When it was read, by `elapsed`, and the age of the oldest message at that time."""
+        self.depths: dict[tuple[int, str], int] = {}
+        """How many messages the streams of each tenant's queue hold."""
         self._depth: Labelled = {}
         self._oldest: Labelled = {}
         self._retention_used: Labelled = {}
@@ -55,7 +57,7 @@ class StreamKeeper:
     async def tick(self) -> float:
         queues, _ = await self._store.streams.known_queues(_KNOWN_WITHIN)
         if not queues:
-            self._depth, self._oldest, self._retention_used = {}, {}, {}
+            self._depth, self._oldest, self._retention_used, self.depths = {}, {}, {}, {}
             self._empty_since.clear()
             self._oldest_message = None
             return self._lease / 3
@@ -73,6 +75,7 @@ class StreamKeeper:
             if not depth.messages:
                 self._last_empty[stream] = now
         self._show(by_tier, now)
+        self.depths = _by_queue(queues, found)
         self._warn(found, now)
         await self._retire(queues, found)
         self._oldest_message = self._read_oldest(found, now) if complete else None
@@ -157,6 +160,17 @@ class StreamKeeper:
                     return None  # the age of its messages is unknown
                 oldest = min(oldest, at)
         return elapsed(), oldest
+
+
+def _by_queue(queues: Sequence[StreamQueue], found: Mapping[str, Depth]) -> dict[tuple[int, str], int]:
+    """Tenants that share a stream have all its messages."""
+    counts: dict[tuple[int, str], int] = {}
+    for queue in queues:
+        names = {name.text for shared in (False, True) for name in streams_of(queue, shared=shared).values()}
+        messages = sum(found[name].messages for name in names if name in found)
+        place = (queue.tenant_id, queue.queue)
+        counts[place] = counts.get(place, 0) + messages
+    return counts
 
 
 def _by_place(queues: Sequence[StreamQueue]) -> dict[str, list[StreamQueue]]:

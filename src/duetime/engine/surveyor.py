@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duetime.clock import monotonic
+from duetime.engine.queue_figures import QueueFigures
 from duetime.model.breaker import BreakerState
 from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Tier
@@ -30,10 +31,12 @@ class Surveyor:
         *,
         know_tiers: Callable[[dict[int, str]], None],
         unserved: Callable[[], int],
+        queues: QueueFigures | None = None,
         interval: timedelta = timedelta(seconds=10),
     ) -> None:
         self._store = store
         self._know_tiers = know_tiers
+        self._queues = queues
         self._interval = interval.total_seconds()
         self._lanes = LaneFollower(store.claims)
         self._tenants_read_at: float | None = None
@@ -56,12 +59,14 @@ class Surveyor:
             "duetime_database_size_bytes": lambda: {(): float(self._read.size)},
             "duetime_survey_age_seconds": lambda: {(): monotonic() - self._read_at},
         }
+        if queues is not None:
+            self._shown |= queues.gauges
 
     async def tick(self) -> float:
         if self._tenants_read_at is None or monotonic() - self._tenants_read_at >= _TENANTS_EVERY:
             await self._read_tiers()
         self._figures = await self._store.survey.survey()
-        await self._read_oldest()
+        await self._read_lanes()
         await self._read_workers()
         self._read_at = monotonic()
         self._gauges.update(self._shown)  # after the first survey: unread figures must not appear as 0
@@ -84,22 +89,27 @@ class Surveyor:
 
     async def _read_tiers(self) -> None:
         tiers: dict[int, str] = {}
+        shown = frozenset[int]() if self._queues is None else self._queues.tenants
         after = 0
         while True:
             found = await self._store.tenants.tenants(after, _TENANTS_AT_ONCE)
             tiers.update((tenant.id, tenant.tier) for tenant in found if tenant.tier != DEFAULT_TIER)
+            if self._queues is not None:
+                self._queues.name({tenant.id: tenant.name for tenant in found if tenant.id in shown})
             if len(found) < _TENANTS_AT_ONCE:
                 break
             after = found[-1].id
         self._know_tiers(tiers)
         self._tenants_read_at = monotonic()
 
-    async def _read_oldest(self) -> None:
+    async def _read_lanes(self) -> None:
         await self._lanes.read()
         paused = await self._store.claims.paused_lanes()
         look = await self._store.claims.look([lane_id for lane_id in self._lanes.by_id if lane_id not in paused], 1)
         ages = ((look.now - sight.ready_at[0]).total_seconds() for sight in look.sights)
         self._oldest = max(0.0, max(ages, default=0.0))
+        if self._queues is not None:
+            await self._queues.read(self._lanes.by_id, look)
 
     async def _read_workers(self) -> None:
         now = await self._store.now()

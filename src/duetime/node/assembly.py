@@ -27,6 +27,7 @@ from duetime.engine.lane_sleeper import LaneSleeper
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
 from duetime.engine.outbox import Outbox
 from duetime.engine.pruner import OldestMessage, Pruner
+from duetime.engine.queue_figures import QueueFigures
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.relay import Relay
@@ -235,6 +236,7 @@ class Node:
     async def _run_on(self, store: Store, observer: StoreObserver, ready: Ready) -> None:
         watcher = Watcher(store)
         brokers = Brokers()
+        keeper: StreamKeeper | None = None
         if self._with_loops:
             keeper = StreamKeeper(store, brokers, self.meters, lease=self._settings.lease)
             self._loops = engine_loops(store, self._settings, watcher, keeper.oldest_message)
@@ -242,7 +244,7 @@ class Node:
             self._loops += configured_streams(store, self._settings)
         else:
             self._loops = []
-        self._loops += self._observer_loops(store, observer, watcher)
+        self._loops += self._observer_loops(store, observer, watcher, keeper)
         if self._app is not None or self._with_targets:
             relay = relaying(store, self._settings, brokers)
             self._loops.append(relay.loop)
@@ -294,7 +296,9 @@ class Node:
         public_url = self._settings.public_url or (None if self._server is None else self._server.url)
         return TargetRunner(store, self._settings, CompletionLinks(store.tenants, public_url))
 
-    def _observer_loops(self, store: Store, observer: StoreObserver, watcher: Watcher) -> list[Loop]:
+    def _observer_loops(
+        self, store: Store, observer: StoreObserver, watcher: Watcher, keeper: StreamKeeper | None
+    ) -> list[Loop]:
         """The loops that observe this node and its database, for metrics."""
         gauges, settings = self.meters.gauges, self._settings
         gauges["duetime_pool_connections_used"] = lambda: {(): float(store.survey.connections()[0])}
@@ -305,8 +309,13 @@ class Node:
             archiver = Archiver(store, archive, retention=settings.retention, guard=guard, meters=self.meters)
             loops.append(ArchiverLoop(archiver))
             gauges["duetime_archive_waiting_days"] = lambda: {(): float(self.meters.archive_waiting)}
-        if self._with_loops:
-            surveyor = Surveyor(store, self.meters, know_tiers=observer.know_tiers, unserved=lambda: watcher.unserved)
+        if keeper is not None:
+            queues = None
+            if settings.metrics_queues:
+                queues = QueueFigures(store, most=settings.metrics_queues, in_streams=lambda: keeper.depths)
+            surveyor = Surveyor(
+                store, self.meters, know_tiers=observer.know_tiers, unserved=lambda: watcher.unserved, queues=queues
+            )
             loops.append(Loop("surveyor", surveyor.tick, jitter=0.2))
             if settings.canary:
                 canary = Canary(store, self.meters, interval=settings.canary)

@@ -1,6 +1,7 @@
 """Meters in Prometheus' format: built when scraped, from plain numbers, without any query.
 
-Base units, `_total` on counters, and no ids in labels: the number of series does not grow with jobs or tenants.
+Base units, `_total` on counters, and no ids in labels: the number of series does not grow with jobs. Those of single
+queues are bounded (`engine/queue_figures.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,6 +31,16 @@ GAUGES = {
     "duetime_pool_connections_used": _GaugeText("Database connections in use."),
     "duetime_queue_depth": _GaugeText("Due runs that wait, by priority; counted up to a cap.", ("priority",)),
     "duetime_oldest_due_age_seconds": _GaugeText("How long the oldest due run has waited."),
+    "duetime_tenant_queue_depth": _GaugeText(
+        "Due runs of a queue that wait, and messages in its streams; counted up to a cap.", ("tenant", "queue")
+    ),
+    "duetime_tenant_queue_oldest_age_seconds": _GaugeText(
+        "How long the oldest due run of a queue has waited.", ("tenant", "queue")
+    ),
+    "duetime_tenant_queue_arrivals_per_second": _GaugeText(
+        "Runs of a queue that became due per second, in the last minute.", ("tenant", "queue")
+    ),
+    "duetime_tenant_queue_running": _GaugeText("Runs of a queue in slots of workers.", ("tenant", "queue")),
     "duetime_dead_letters": _GaugeText("Runs that used up their attempts; counted up to a cap."),
     "duetime_archive_waiting_days": _GaugeText("Days of history that are due to be archived."),
     "duetime_breakers": _GaugeText("Breakers that are not closed, by state.", ("state",)),

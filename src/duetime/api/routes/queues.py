@@ -53,13 +53,13 @@ async def list_queues(call: Call) -> QueueList:
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
 async def get_queue(call: Call) -> QueueView:
     """Read a queue. A queue that was never used is empty."""
-    return await _shown(call, await call.service.store.queues.queue(call.tenant_id, _name(call)))
+    return await _shown(call, await call.service.store.queues.queue(call.tenant_id, queue_name(call)))
 
 
 @routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView, problems=(409,))
 async def put_queue(call: Call) -> QueueView:
     """Change the settings of a queue. Its stream needs a root key; the server checks the broker first."""
-    asked, store, name = call.body, call.service.store, _name(call)
+    asked, store, name = call.body, call.service.store, queue_name(call)
     queue = await store.queues.queue(call.tenant_id, name)
     limits = QueueLimits(
         queue.limits.running if asked.running is UNSET else asked.running,
@@ -125,13 +125,13 @@ async def get_task(call: Call) -> TaskDetails:
 
 
 async def _pause(call: Call) -> Queue:
-    queue = await call.service.store.queues.pause_queue(call.tenant_id, _name(call))
+    queue = await call.service.store.queues.pause_queue(call.tenant_id, queue_name(call))
     await call.act("queues.pause", queue.name)
     return queue
 
 
 async def _resume(call: Call) -> Queue:
-    queue = await call.service.store.queues.resume_queue(call.tenant_id, _name(call))
+    queue = await call.service.store.queues.resume_queue(call.tenant_id, queue_name(call))
     await call.act("queues.resume", queue.name)
     return queue
 
@@ -170,7 +170,7 @@ def _changed(before: StreamSettings | None, asked: StreamRequest) -> StreamSetti
     return StreamSettings(**given)
 
 
-def _name(call: Call) -> str:
+def queue_name(call: Call) -> str:
     try:
         return check_name(call.path["queue"], "queue")
     except InvalidInput:

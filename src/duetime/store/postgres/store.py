@@ -15,7 +15,7 @@ from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
-from duetime.store.postgres.recent import RecentRole
+from duetime.store.postgres.recent import PostgresDemandRole, RecentRole
 from duetime.store.postgres.role import Context
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.streams import StreamsRole
@@ -97,6 +97,7 @@ class PostgresStore(Store):
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),
             figures=Figures(context),
+            demand=PostgresDemandRole(context),
             streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, context.database.size)),
         )

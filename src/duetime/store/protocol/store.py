@@ -26,6 +26,7 @@ from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
 from duetime.model.worker import Renewal, Seat, Worker, WorkerInfo
 from duetime.store.protocol.archives import Archives
+from duetime.store.protocol.demand import Demand
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
 from duetime.store.protocol.service import (
@@ -492,6 +493,7 @@ class Store(ABC):
     audit: Audit
     lists: Lists
     figures: Figures
+    demand: Demand
     replay: Replay
     answers: Answers
     queues: Queues

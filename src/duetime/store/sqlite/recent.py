@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
+from duetime.model.demand import Activity
 from duetime.model.overview import Recent
+from duetime.store.shared.demand import DemandRole, activity, running_now
 from duetime.store.shared.figure_rows import recent
 from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.role import Role
@@ -22,5 +24,16 @@ class RecentRole(Role):
                 if row["kind"] == "seen" and row["number"] >= _ROWS:
                     seen = max(seen, since + timedelta(seconds=row["value"]))
             return recent(rows, since, until, step, seen)
+
+        return await self.transactions.run(work)
+
+
+class SqliteDemandRole(DemandRole, Role):
+    async def activity(self, window: timedelta) -> Activity:
+        async def work(transaction: Transaction) -> Activity:
+            now = await transaction.now()
+            since = now - window
+            ended = await transaction.rows("activity", since=since, most=_ROWS)
+            return activity(now, since, ended, await running_now(transaction, since))
 
         return await self.transactions.run(work)

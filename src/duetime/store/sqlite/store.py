@@ -27,7 +27,7 @@ from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
-from duetime.store.sqlite.recent import RecentRole
+from duetime.store.sqlite.recent import RecentRole, SqliteDemandRole
 from duetime.store.sqlite.role import Context
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.streams import StreamsRole
@@ -118,6 +118,7 @@ class SqliteStore(Store):
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),
             figures=Figures(context),
+            demand=SqliteDemandRole(context),
             streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, 1)),
         )

@@ -71,6 +71,31 @@ begin
     order by d.scan_at;
 end $$;
 
+-- The jobs of the cursors that come into view within a time, for forecasts: earliest first, up to `most` of them. Of
+-- minutes with more than `few` cursors, about `sampled` in all are drawn by lot. Each row also says how many cursors such
+-- minutes have, how many were seen, and up to when.
+create or replace function duetime.cursors_ahead(
+    since timestamptz, until timestamptz, most integer, few integer, sampled integer)
+returns table (job_id uuid, crowded boolean, crowd bigint, seen bigint, horizon timestamptz) language plpgsql volatile
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_nestloop = on
+set enable_mergejoin = off set enable_hashjoin = on set jit = off set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with inside as materialized (
+        select c.job_id, c.scan_at, date_trunc('minute', c.scan_at, 'UTC') as minute from duetime.cursors c
+        where c.scan_at >= since and c.scan_at < until and c.backlog_of is null order by c.scan_at limit most
+    ),
+    minutes as materialized (select i.minute, count(*) as there from inside i group by 1),
+    crowd as materialized (select coalesce(sum(m.there), 0)::bigint as there from minutes m where m.there > few),
+    every as materialized (select count(*) as there, max(i.scan_at) as horizon from inside i)
+    select i.job_id, m.there > few, c.there, e.there, e.horizon
+    from inside i join minutes m on m.minute = i.minute cross join crowd c cross join every e
+    where m.there <= few or random() * c.there < sampled;
+end $$;
+
 -- How many of the wanted fires the rates of tenants allow now; the rates are charged for them. A tenant saves up for
 -- one second, or for one fire if that takes longer. A tenant whose rate another scan has locked gets none. A moment in
 -- the future was written before the clock was set back.

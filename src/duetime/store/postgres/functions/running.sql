@@ -21,6 +21,25 @@ end $$;
 revoke execute on function duetime.running_runs from public;
 grant execute on function duetime.running_runs to duetime_tenant;
 
+-- What runs in slots of workers, by tenant and queue: at most `most` runs are counted.
+create or replace function duetime.running_by_queue(since timestamptz, most integer)
+returns table (tenant_id integer, queue text, running bigint, arrived bigint, unplanned bigint) language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select n.tenant_id, n.queue, count(*), count(*) filter (where r.due_at >= since),
+        count(*) filter (where r.due_at >= since and left(r.id::text, 13) = left(r.job_id::text, 13))
+    from (
+        select c.worker_id, c.claim_no, held.id from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
+        limit most) h
+    cross join lateral (select * from duetime.runs r where r.id = h.id limit 1) r
+    join duetime.lanes n on n.id = r.home_lane
+    where r.worker_id = h.worker_id and r.claim_no = h.claim_no group by 1, 2;
+end $$;
+
 -- The running runs in a range of pages that neither a claim nor a handover lists: see `store/rules/strays.py`. Runs
 -- that have just started are skipped, unless the clock went back behind their start. A hash join with the contents of
 -- the claims: a claim lists hundreds of runs in one value, which must not be unpacked for each run. Also returns the

@@ -1,22 +1,26 @@
 -- The newest end of history is read across tenants, which bounds the effort, as the service's own role; the statement
 -- then keeps what belongs to its tenant. Everything else reads the rows of one tenant alone.
 
+-- template tail
+tail as materialized (
+    select 0 as day, h.run_id, h.job_id, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
+        h.first_started_at, h.finished_at
+    from duetime.history h
+    where h.finished_at >= :today and h.finished_at < :tomorrow and h.ctid >= ('(' || :first_block::bigint || ',0)')::tid
+    union all
+    select 1, h.run_id, h.job_id, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
+        h.first_started_at, h.finished_at
+    from duetime.history h
+    where h.finished_at >= :day and h.finished_at < :midnight and h.ctid >= ('(' || :first_block_of_day::bigint || ',0)')::tid
+)
+-- end
+
 -- blocks_of_day: how long the partitions of these names are, in blocks
 select coalesce(pg_relation_size(to_regclass(n.name)), 0) / current_setting('block_size')::int as blocks
 from unnest(:names::text[]) with ordinality as n(name, place) order by n.place;
 
 -- recent_attempts: attempts that ended lately, from the newest blocks of up to two days; as (kind, number, states, text, value)
-with tail as materialized (
-    select 0 as day, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
-        h.first_started_at, h.finished_at
-    from duetime.history h
-    where h.finished_at >= :today and h.finished_at < :tomorrow and h.ctid >= ('(' || :first_block::bigint || ',0)')::tid
-    union all
-    select 1, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
-        h.first_started_at, h.finished_at
-    from duetime.history h
-    where h.finished_at >= :day and h.finished_at < :midnight and h.ctid >= ('(' || :first_block_of_day::bigint || ',0)')::tid
-),
+with {tail},
 mine as materialized (
     select * from tail where tenant_id = :tenant_id and finished_at >= :since
 ),
@@ -40,6 +44,46 @@ union all
     order by t.failed desc, t.task limit 5)
 union all
 select 'seen', t.day, null, null, null, extract(epoch from min(t.finished_at) - :since)::float8 from tail t group by t.day;
+
+-- activity: what ended lately by tenant and queue, from the same blocks; since the begin of the covered period. The id of
+-- a run that was due when it was submitted begins with the time of its job's id: no schedule foretold it
+with {tail},
+edge as materialized (select greatest(:since, (select min(t.finished_at) from tail t where t.day = :cut)) as since)
+select n.tenant_id, n.queue, e.since, count(*) filter (where t.end_state is not null) as ends,
+    count(*) filter (where t.end_state is not null and t.due_at >= e.since) as arrived,
+    count(*) filter (where t.end_state is not null and t.due_at >= e.since
+        and left(t.run_id::text, 13) = left(t.job_id::text, 13)) as unplanned,
+    count(t.started_at) as tried, coalesce(sum(extract(epoch from t.finished_at - t.started_at)), 0)::float8 as busy
+from edge e join tail t on t.finished_at >= e.since join duetime.lanes n on n.id = t.lane_id group by 1, 2, 3;
+
+-- running_by_queue: what runs in slots of workers, by tenant and queue, up to a bound
+select tenant_id, queue, running, arrived, unplanned from duetime.running_by_queue(:since, :most);
+
+-- cursors_ahead: the jobs that fire within a time, of crowded minutes a random sample
+select job_id, crowded, crowd, seen, horizon from duetime.cursors_ahead(:since, :until, :most, :few, :sampled);
+
+-- queue_ahead: the runs of a queue that wait (stretch -1), and those that become ready in each interval from now on
+select w.stretch, w.lane_id, count(*) as runs, count(*) filter (where w.due_at >= :since and w.stretch < 0) as arrived,
+    count(*) filter (where w.due_at >= :since and w.stretch < 0 and left(w.id::text, 13) = left(w.job_id::text, 13))
+        as unplanned,
+    min(w.ready_at) as ready_at
+from (
+    select n.id as lane_id, r.id, r.job_id, r.ready_at, r.due_at, case when r.ready_at <= duetime.now() then -1
+        else floor(extract(epoch from r.ready_at - duetime.now()) / :step::float8)::int end as stretch
+    from duetime.lanes n cross join lateral (
+        select r.id, r.job_id, r.ready_at, r.due_at from duetime.runs r
+        where r.lane_id = n.id and r.worker_id is null and r.ready_at < :until order by r.ready_at limit :most) r
+    where n.tenant_id = :tenant_id and n.queue = :queue and n.awake limit :most) w
+group by 1, 2;
+
+-- lane_depths: how many due runs wait in each of these lanes, up to a cap
+select l.id as lane_id, w.runs, w.arrived, w.ready_at from unnest(:lane_ids::int[]) as l(id) cross join lateral (
+    select count(*) as runs, count(*) filter (where r.due_at >= :since) as arrived, min(r.ready_at) as ready_at
+    from (
+        select r.ready_at, r.due_at from duetime.runs r
+        where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()
+        order by r.ready_at limit :cap) r) w
+where w.runs > 0;
 
 -- standing: how many jobs, running runs and dead letters a tenant has, up to a cap
 select (select count(*) from (select 1 from duetime.jobs where tenant_id = :tenant_id limit :cap + 1) j) as jobs,
@@ -81,11 +125,11 @@ select id from duetime.jobs_below(:tenant_id, :before, :most) as j(id);
 select count(*) as there, array_agg(j.id) filter (where substring(uuid_send(j.id) from 15) < :bound::bytea) as ids
 from (select j.id from duetime.jobs j where j.tenant_id = any (array[:tenant_id::int]) limit :most) j;
 
--- coming_jobs: what the fires of these jobs depend on, of those that have a cursor
-select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
+-- coming_jobs: what the fires of these jobs depend on, of those that have a cursor; without a tenant, of all tenants
+select j.id as job_id, j.tenant_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
 from duetime.jobs_by_id(:ids::uuid[]) j cross join lateral (
     select c.next_fire_at, c.made, c.owed from duetime.cursors c where c.job_id = j.id limit 1) c
-where j.tenant_id = :tenant_id and j.state = JobState.ACTIVE;
+where j.tenant_id = coalesce(:tenant_id, j.tenant_id) and j.state = JobState.ACTIVE;
 
 -- recent_runs: the last ends of each of these jobs, newest first
 select h.job_id, h.run_id, h.end_state, h.due_at, h.started_at, h.finished_at
