@@ -1,11 +1,13 @@
-"""Authentication and permission: keys, sessions, addresses, roles, tenants.
+"""Authentication and permission: keys, tokens, sessions, addresses, roles, tenants.
 
 A key is looked up by its hash and cached for a few seconds. A revoked key stops working at once on the node that
 revoked it, and within that time on others. Browser sessions are cached in the same way, by the hash of their token.
 Requests that create or revoke keys bypass the cache: a key that was revoked elsewhere cannot create another. Long
 requests (a stream, a waiting claim) are authenticated again before each message, so they end with their key, on other
 nodes within twice that time. A key of a tenant acts in that tenant only. A root key acts in the tenant that the request
-names (`Duetime-Tenant`), or in `default`.
+names (`Duetime-Tenant`), or in `default`. Tokens of users are in `tokens.py`.
+
+A caller with a scope may use the endpoints that are declared for it (`Endpoint.scoped`), and no others.
 """
 
 import logging
@@ -16,11 +18,14 @@ from uuid import UUID
 from duetime.api.browser_sessions import session_hash
 from duetime.api.caller import ANONYMOUS, Caller
 from duetime.api.endpoint import Endpoint
+from duetime.api.issuer_keys import IssuerKeys
 from duetime.api.lookup_cache import Memory
 from duetime.api.origin import is_own, refusal
 from duetime.api.peer import Peer
 from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.api.tokens import Tokens, UserToken
 from duetime.clock import SystemClock
+from duetime.crypto.signed_tokens import BadToken, RefusedClaims, looks_like_token, read_token
 from duetime.errors import NotFound, StoreError
 from duetime.ids import show
 from duetime.model.access import Action, ApiKey, Role, may
@@ -30,6 +35,8 @@ from duetime.model.network import is_inside
 from duetime.model.session import Opened
 from duetime.model.tenant import Tenant, TenantState
 from duetime.store.protocol.store import Store
+from duetime.store.wrappers.scoped import closed
+from duetime.targets.address_guard import AddressGuard
 
 log = logging.getLogger("duetime.api")
 _clock = SystemClock()
@@ -44,8 +51,9 @@ _WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Actio
 
 
 class Gate:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, guard: AddressGuard) -> None:
         self._store = store
+        self.tokens = Tokens(store, IssuerKeys(guard), REMEMBERED)
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
         self._sessions: Memory[bytes, Opened | None] = Memory(REMEMBERED)
         self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
@@ -59,6 +67,11 @@ class Gate:
         """Authenticate the caller and check its permission."""
         if endpoint.may is None:
             return ANONYMOUS
+        token = bearer_of(headers)
+        if looks_like_token(token):
+            user, tenant = await self._user(token, headers)
+            _check_may(endpoint, user.issuer.issuer.role, tenant, scoped=True)
+            return user.caller(tenant)
         changes = endpoint.method != "GET"
         anew = changes and endpoint.may is Action.MANAGE_KEYS
         session_id = None
@@ -67,19 +80,14 @@ class Gate:
         else:
             key = await self._key(headers, anew=anew)
         refuse_elsewhere(key, peer)
-        if not may(key.role, endpoint.may):
-            raise Problem(
-                FORBIDDEN,
-                f"a key with the role {key.role.name.lower()} may not do this",
-                remedy="use a key with another role",
-            )
+        _check_role(endpoint, key.role)
         tenant = await self._tenant_of(key, headers)
-        if tenant.state is TenantState.SUSPENDED and endpoint.may not in _WHILE_SUSPENDED:
-            raise Problem(SUSPENDED, remedy="ask the operator of this service")
+        _check_may(endpoint, key.role, tenant, scoped=key.scope is not None)
         self._used.add(key.id)
         if session_id is not None:
             self._used_sessions.add(session_id)
-        return Caller(key.id, key.role, tenant.id, key.name, key.queues, key.expires_at, key.networks, session_id)
+        about = (key.name, key.queues, key.expires_at, key.networks, session_id, key.scope)
+        return Caller(key.id, key.role, tenant.id, *about)
 
     async def tenant(self, tenant_id: int) -> Tenant:
         """A tenant, at most a few seconds old."""
@@ -93,6 +101,7 @@ class Gate:
         self.forget_sessions()
         self._keys.clear()
         self._tenants.clear()
+        self.tokens.forget()
 
     def forget_sessions(self) -> None:
         self.changes += 1
@@ -120,9 +129,8 @@ class Gate:
         return list(used)
 
     async def _key(self, headers: Mapping[bytes, bytes], *, anew: bool) -> ApiKey:
-        scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        text = text.strip()
-        if scheme.lower() != "bearer" or not text:
+        text = bearer_of(headers)
+        if not text:
             raise Problem(
                 UNAUTHENTICATED,
                 "the request has no API key",
@@ -140,6 +148,26 @@ class Gate:
                 headers=_CHALLENGE,
             )
         return key
+
+    async def _user(self, text: str, headers: Mapping[bytes, bytes]) -> tuple[UserToken, Tenant]:
+        """The user of a token, and the tenant that it is for."""
+        try:
+            token = read_token(text)
+            named = headers.get(b"duetime-tenant", b"").decode("latin-1")
+            tenant = await self._tenant_named(self.tokens.tenant_of(token, named))
+            return await self.tokens.verify(token, tenant), tenant
+        except RefusedClaims as error:
+            told = str(error)
+        except (BadToken, NotFound) as error:
+            log.info("a token was refused: %s", error)
+            told = "the token is not valid for this tenant"
+        raise Problem(
+            UNAUTHENTICATED,
+            told,
+            field="Authorization",
+            remedy="send a token that an issuer of the tenant has signed (docs/tokens.md)",
+            headers=_CHALLENGE,
+        )
 
     async def _key_of_session(
         self, headers: Mapping[bytes, bytes], peer: Peer, *, changes: bool, anew: bool
@@ -210,6 +238,31 @@ class Gate:
             except NotFound:
                 raise NotFound("the tenant does not exist", field="Duetime-Tenant") from None
         return found
+
+
+def bearer_of(headers: Mapping[bytes, bytes]) -> str:
+    """The key or token of a request; empty if it has none."""
+    scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _check_role(endpoint: Endpoint, role: Role) -> None:
+    if endpoint.may is None or not may(role, endpoint.may):
+        raise Problem(
+            FORBIDDEN,
+            f"a key with the role {role.name.lower()} may not do this",
+            remedy="use a key with another role",
+        )
+
+
+def _check_may(endpoint: Endpoint, role: Role, tenant: Tenant, *, scoped: bool) -> None:
+    """Refuse what the role may not do, what is closed to callers with a scope, and changes of a suspended tenant."""
+    _check_role(endpoint, role)
+    if scoped and not endpoint.scoped:
+        error = closed()
+        raise Problem(FORBIDDEN, error.message, remedy=error.remedy)
+    if tenant.state is TenantState.SUSPENDED and endpoint.may not in _WHILE_SUSPENDED:
+        raise Problem(SUSPENDED, remedy="ask the operator of this service")
 
 
 def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:

@@ -1,6 +1,7 @@
 """One request: its caller, path, query and body."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +14,12 @@ from duetime.api.page_cursors import name_list
 from duetime.api.peer import Peer
 from duetime.api.service import Service
 from duetime.errors import InvalidInput, NotFound
+from duetime.store.protocol.store import Store
+from duetime.store.wrappers.scoped import Bounds, ScopedSubmitting, Submitting, within
 
 
 class Call:
     """One request, as its handler sees it."""
-
-    __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "peer", "query", "service", "who")
 
     def __init__(
         self,
@@ -48,6 +49,23 @@ class Call:
     def tenant_id(self) -> int:
         return self.who.tenant_id
 
+    @cached_property
+    def bounds(self) -> Bounds | None:
+        """Decides what is in the scope of the caller; None for a caller without one."""
+        return None if self.who.scope is None else Bounds(self.service.store, self.who.scope)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store as the caller may see it."""
+        return self.service.store if self.who.scope is None else within(self.service.store, self.who.scope)
+
+    @property
+    def intake(self) -> Submitting:
+        """What stores the jobs of the caller."""
+        if self.bounds is None:
+            return self.service.intake
+        return ScopedSubmitting(self.service.intake, self.bounds)
+
     async def gone(self) -> None:
         """Wait until the client closes the connection. Only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
@@ -76,7 +94,7 @@ class Call:
 
     @property
     def _list(self) -> bytes:
-        return name_list(self.tenant_id, self.endpoint.name, self.path, self.query)
+        return name_list(self.tenant_id, self.who.scope, self.endpoint.name, self.path, self.query)
 
     async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True) -> None:
         """Record an action in the audit trail."""

@@ -64,6 +64,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Request headers and their descriptions."""
     required_headers: tuple[str, ...] = ()
     """The headers among them that are required."""
+    scoped: bool = False
+    """Whether callers with a scope (`model/scope.py`) may use it. Its handler reads and changes jobs and runs through
+    `call.store` and `call.intake` only, which enforce the scope."""
     repeats: Literal["by answer", "by handler", "by nature"] = "by answer"
     """How a POST with an idempotency key is idempotent. "by answer": the response is stored and returned again. "by
     handler": the handler stores the key in the transaction of the effect. "by nature": repeating it has no effect."""

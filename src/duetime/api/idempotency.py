@@ -95,9 +95,9 @@ def keeps_answer(call: Call) -> bool:
 async def answered_once(call: Call) -> Reply:
     """The handler's response, or its stored response to the same request with the same key."""
     asked = await asyncio.to_thread(_asked, call) if _is_large(call.body) else _asked(call)
-    request = keyed_by_header(call, call.endpoint.name, str(call.who.key_id), sorted(call.path.items()), asked)
+    request = keyed_by_header(call, call.endpoint.name, str(call.who.counts_as), sorted(call.path.items()), asked)
     assert request is not None
-    store, tenant_id = call.service.store, call.tenant_id
+    store, tenant_id = call.store, call.tenant_id
     kept = await store.answers.begin_request(tenant_id, request)
     if kept is not None:
         first = _opened(call, request, kept)

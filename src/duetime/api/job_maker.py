@@ -14,9 +14,11 @@ from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.defaults import NOTHING_SAID, Defaults
 from duetime.model.job import NewJob
+from duetime.model.scope import Scope
 from duetime.model.target import check_not_reserved
 from duetime.spec.derived import OPTIONS
 from duetime.spec.resolved import NOTHING_GIVEN, Resolved, base_of, is_told_by_day, resolve
+from duetime.store.wrappers.scoped import refused
 from duetime.targets.validation import TargetRules
 from duetime.wire.jobs import JobRequest
 from duetime.wire.workers import TaskDefaults
@@ -26,6 +28,13 @@ _NO_ARGS: Mapping[str, Any] = {}
 _options: Callable[[JobRequest], tuple[Any, ...]] = attrgetter(*OPTIONS)
 _NO_OPTIONS = _options(JobRequest())
 _MOST_KEPT = 1000
+_UNSCOPED = {
+    "target": "name a task of a worker",
+    "callback_url": "name a task of a worker",
+    "concurrency_key": "declare it with the task: it is shared by all jobs of the tenant",
+    "rate_key": "declare it with the task: it is shared by all jobs of the tenant",
+}
+"""What callers with a scope may not give. A job that gets it from its task may have it."""
 
 
 def needs_the_day(request: JobRequest) -> bool:
@@ -47,12 +56,14 @@ class JobMaker:
         defaults: Mapping[str, Defaults],
         checks: Mapping[str, ArgumentCheck] = NO_CHECKS,
         now: datetime | None = None,
+        scope: Scope | None = None,
     ) -> None:
         self._tenant_id = tenant_id
         self._max_payload = max_payload
         self._targets = targets
         self._defaults = defaults
         self._checks = checks
+        self._scope = scope
         self.now = now
         """Needed for a request that `needs_the_day`."""
         self._resolved: dict[tuple[str | None, tuple[Any, ...]], Resolved] = {}
@@ -67,6 +78,8 @@ class JobMaker:
     ) -> NewJob:
         """Make a job. Options that the request omits come from its task. `by_nonce`: the key is a nonce, and the id was
         computed from it."""
+        if self._scope is not None:
+            request = _fitted(request, self._scope)
         task, args = self._what(request)
         body = json.encode(args, field="args", limit=self._max_payload)
         if (check := self._checks.get(task)) is not None:
@@ -115,6 +128,20 @@ class JobMaker:
         if request.payload_ref is not None:
             raise InvalidInput("requires a task", field="payload_ref", remedy="put the body in the target")
         return self._targets.make(request.target, request.callback_url, request.args)
+
+
+def _fitted(request: JobRequest, scope: Scope) -> JobRequest:
+    """The request of a caller with a scope, in which the job is in the scope. What it contradicts is refused when the
+    job is stored (`store/wrappers/scoped.py`)."""
+    for name, remedy in _UNSCOPED.items():
+        if getattr(request, name) is not None:
+            raise refused(name, remedy)
+    tags = request.tags or ()
+    if scope.tag is not None and scope.tag not in tags:
+        tags = (*tags, scope.tag)
+    owner = request.owner if request.owner is not None else scope.owner
+    queue = request.queue if request.queue is not None else scope.queue
+    return msgspec.structs.replace(request, owner=owner, queue=queue, tags=tags or request.tags)
 
 
 def read_defaults(body: TaskDefaults) -> Defaults:

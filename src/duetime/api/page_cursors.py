@@ -21,6 +21,7 @@ import msgspec
 
 from duetime.api.problems import INVALID_CURSOR, Problem
 from duetime.model.event import EventMark
+from duetime.model.scope import Scope
 from duetime.store.protocol.store import Store
 
 _PLACE = 16
@@ -74,11 +75,11 @@ class EventCursors:
         return None if place is None else EventMark(int.from_bytes(place[:_MARK], "big"))
 
 
-def name_list(tenant_id: int, endpoint: str, path: Mapping[str, str], query: Any) -> bytes:
-    """The list that a cursor is bound to: a list of this tenant, with this filter."""
+def name_list(tenant_id: int, scope: Scope | None, endpoint: str, path: Mapping[str, str], query: Any) -> bytes:
+    """The list that a cursor is bound to: a list of this tenant, in this scope, with this filter."""
     # The page size may change from page to page; everything else may not.
     asked = msgspec.structs.replace(query, cursor=None, page_size=1)
-    return _encoder.encode([tenant_id, endpoint, sorted(path.items()), asked])
+    return _encoder.encode([tenant_id, scope, endpoint, sorted(path.items()), asked])
 
 
 def _hidden(place: bytes, about: bytes, key: bytes) -> str:

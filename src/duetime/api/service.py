@@ -51,7 +51,6 @@ class Service:
         self.settings = settings
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
-        self.gate = Gate(store)
         self.gateway = WorkerGateway(
             store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
         )
@@ -68,6 +67,7 @@ class Service:
         self.archive = archive_of(store, settings)
         self.archive_runs = None if self.archive is None else ArchiveRuns(store, self.archive)
         self.targets = TargetRules(settings)
+        self.gate = Gate(store, self.targets.guard)
         self.secrets = KnownSecrets(store, self.targets)
         self.links = CompletionLinks(store.tenants)
         self.events = EventHub(store)
@@ -88,6 +88,7 @@ class Service:
         if self.archive_runs is not None:
             await self.archive_runs.close()
         await self.events.close()
+        await self.gate.tokens.close()
         await self.streaming.close()
         self.computing.close()
         with contextlib.suppress(StoreError):  # already logged by the loops that need the store

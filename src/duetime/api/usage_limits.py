@@ -146,7 +146,8 @@ class Limits:
         standings = Standings()
         taken: list[Bucket] = []
         share = self._settings.key_submission_share
-        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(who.key_id, share / 100), (None, 1.0)]
+        key_id = who.key_id or who.issuer_id  # all users of an issuer together: each bucket is a row
+        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(key_id, share / 100), (None, 1.0)]
         for key_id, part in parts:
             rate = most * part
             # Tokens that nodes hold come on top.
@@ -166,13 +167,14 @@ class Limits:
         setting = LIMITS[name].setting
         assert setting is not None
         most: int = getattr(self._settings, setting)
-        if not most or who.key_id is None:
+        counted = who.counts_as
+        if not most or counted is None:
             return []
         if who.role is Role.ROOT:
-            return [_Allowance("key", who.key_id, most)]
+            return [_Allowance("key", counted, most)]
         found = [_Allowance("tenant", who.tenant_id, most)]
         if self._settings.key_share < 100:
-            found.insert(0, _Allowance("key", who.key_id, max(1.0, most * self._settings.key_share / 100)))
+            found.insert(0, _Allowance("key", counted, max(1.0, most * self._settings.key_share / 100)))
         return found
 
     def _bucket(self, name: LimitName, holder_id: int | UUID, size: float, now: float) -> _Bucket:

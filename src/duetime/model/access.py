@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.model.scope import Scope, scope_of
 from duetime.model.stored_enum import StoredEnum
 
 
@@ -54,6 +55,10 @@ ALLOWED: dict[Role, frozenset[Action]] = {
 }
 
 
+SCOPED_ROLES = (Role.OPERATOR, Role.SUBMITTER, Role.VIEWER)
+"""The roles of keys and tokens with a scope. The others manage what belongs to the whole tenant."""
+
+
 def may(role: Role, action: Action) -> bool:
     return action in ALLOWED[role]
 
@@ -74,6 +79,9 @@ class NewKey(msgspec.Struct, frozen=True):
     expires_at: datetime | None = None
     networks: tuple[str, ...] = ()
     """The networks from which it is accepted; none: all."""
+    owner: str | None = None
+    tag: str | None = None
+    """Only jobs of this owner, with this tag (`model/scope.py`). Except for workers, its queue is in `queues`."""
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -90,4 +98,13 @@ class ApiKey(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
     last_used_at: datetime | None
     """Precise to about a minute."""
+    owner: str | None
+    tag: str | None
+    """Both without a default: a statement that does not read them must not make a key without a scope."""
     networks: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> Scope | None:
+        """The part of its tenant's jobs that it may see and control; None: all. A worker is bound in what it claims."""
+        queue = self.queues[0] if self.queues and self.role is not Role.WORKER else None
+        return scope_of(owner=self.owner, tag=self.tag, queue=queue)

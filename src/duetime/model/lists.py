@@ -17,6 +17,7 @@ from duetime.model.job import JobState, Options
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Schedule
+from duetime.model.scope import Scope
 
 T = TypeVar("T")
 
@@ -67,7 +68,9 @@ class JobFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     due_from: datetime | None = None
     due_until: datetime | None = None
     ids: tuple[UUID, ...] | None = None
-    """Only these jobs. It cannot be combined with a label (owner, name, tag, key)."""
+    """Only these jobs. It cannot be combined with a label (owner, name, tag, key), or a scope."""
+    within: Scope | None = None
+    """Only jobs in this scope. Its queue is given as `queue` too."""
 
 
 class RunFilter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,6 +80,8 @@ class RunFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
     due_from: datetime | None = None
     due_until: datetime | None = None
+    within: Scope | None = None
+    """Only runs of jobs in this scope."""
 
 
 class DeadFilter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,6 +96,8 @@ class DeadFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     """Text that the error contains."""
     fingerprint: str | None = None
     """The fingerprint of the error: see `model/fingerprint.py`."""
+    within: Scope | None = None
+    """Only runs of jobs in this scope."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):

@@ -48,6 +48,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriptions: int | None = None
     sources: int | None = None
     """Places at brokers whose messages create jobs."""
+    issuers: int | None = None
+    """Issuers of tokens."""
     alerts: int | None = None
     secrets: int | None = None
     signing_secrets: int | None = None
@@ -83,6 +85,7 @@ DEFAULT_LIMITS = TenantLimits(
     queues=1_000,
     subscriptions=100,
     sources=100,
+    issuers=100,
     alerts=100,
     secrets=1_000,
     signing_secrets=10,

@@ -84,7 +84,7 @@ Lookup = Callable[[str, int], Awaitable[list[tuple[int, str]]]]
 
 
 class AddressGuard:
-    def __init__(self, allowed: Iterable[str] = ()) -> None:
+    def __init__(self, allowed: Iterable[str | Network] = ()) -> None:
         self._allowed = tuple(ip_network(network) for network in allowed)
 
     def why_refused(self, address: Address) -> str | None:
@@ -100,6 +100,10 @@ class AddressGuard:
         if isinstance(address, IPv6Address) and address not in _PUBLIC_IPV6:
             return "a reserved address"
         return None
+
+    def only_allowed(self) -> "AddressGuard":
+        """A guard that refuses the public internet too: for what must not travel it in the clear."""
+        return _InsideGuard(self._allowed)
 
     def check(self, text: str) -> None:
         """Raises `AddressRefused` for an address that may not be called."""
@@ -140,6 +144,11 @@ class AddressGuard:
                 log.warning("%s is not called: %s", host[:100], error.reason)
                 raise AddressRefused(error.reason, host) from None
         return found
+
+
+class _InsideGuard(AddressGuard):
+    def why_refused(self, address: Address) -> str | None:
+        return None if any(address in network for network in self._allowed) else "outside the allowed networks"
 
 
 async def system_lookup(host: str, port: int) -> list[tuple[int, str]]:

@@ -37,6 +37,7 @@ class LimitsBody(Request, frozen=True):
     queues: Most | UnsetType | None = UNSET
     subscriptions: Most | UnsetType | None = UNSET
     sources: Most | UnsetType | None = UNSET
+    issuers: Most | UnsetType | None = UNSET
     alerts: Most | UnsetType | None = UNSET
     secrets: Most | UnsetType | None = UNSET
     signing_secrets: Most | UnsetType | None = UNSET
@@ -105,8 +106,15 @@ class KeyRequest(Request, frozen=True):
     role: RoleName
     name: Text
     queues: Annotated[
-        tuple[Name, ...], Meta(max_length=100, description="The queues that a worker's key is bound to.")
+        tuple[Name, ...],
+        Meta(
+            max_length=100,
+            description="The queues that a worker's key is bound to. For an operator, submitter or viewer: the queue"
+            " whose jobs alone it may see and control.",
+        ),
     ] = ()
+    owner: Annotated[Text, Meta(description="The owner whose jobs alone the key may see and control.")] | None = None
+    tag: Annotated[Name, Meta(description="The tag of the jobs that the key may see and control.")] | None = None
     expires_at: Expiry | None = None
     networks: Networks | None = None
 
@@ -133,6 +141,8 @@ class KeyView(Struct, frozen=True, kw_only=True):
     hint: str
     """The first and last characters of its text."""
     queues: tuple[str, ...]
+    owner: str | None = None
+    tag: str | None = None
     networks: tuple[str, ...]
     created_at: datetime
     expires_at: datetime | None

@@ -142,8 +142,16 @@ class RecentRuns(Struct, frozen=True):
     items: tuple[RecentRunsOfJob, ...]
 
 
+class ScopeView(Struct, frozen=True):
+    """The jobs that a key or token may see and control: those with all of this."""
+
+    owner: str | None = None
+    tag: str | None = None
+    queue: str | None = None
+
+
 class Me(Struct, frozen=True, kw_only=True):
-    """The requesting key, and its permissions."""
+    """The requesting key or token, and its permissions."""
 
     key_name: str
     role: Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
@@ -153,3 +161,5 @@ class Me(Struct, frozen=True, kw_only=True):
     now: datetime
     version: str
     """The server's version."""
+    scope: ScopeView | None = None
+    """Null: all jobs of the tenant."""

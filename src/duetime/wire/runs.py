@@ -106,6 +106,7 @@ class RunsOfJobQuery(PageQuery, frozen=True):
 class RunQuery(RunsOfJobQuery, frozen=True):
     task: Name | None = None
     queue: Name | None = None
+    owner: Annotated[Text, Meta(description="Runs of jobs of this owner. Archived runs are left out.")] | None = None
 
 
 class JobStatusAnswer(Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ Refused = dict[int, ItemProblem]
 @routes.post(
     "/v1/jobs/batch",
     Action.SUBMIT,
+    scoped=True,
     query=BatchQuery,
     body=list[JobRequest],
     reads="bytes",
@@ -107,6 +108,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     digest = b"" if repeat is None else blake2b(call.body, digest_size=16).digest()
     maker = JobMaker(
         tenant_id=call.tenant_id,
+        scope=call.who.scope,
         max_payload=call.service.settings.max_payload,
         targets=call.service.targets,
         defaults=await call.service.tasks.defaults(call.tenant_id),
@@ -118,7 +120,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
         try:
             request: JobRequest = fit(item, JobRequest)
             if maker.now is None and needs_the_day(request):
-                maker.now = await call.service.store.now()
+                maker.now = await call.store.now()
             if repeat is None:
                 job = maker.make(request, job_id=job_id)
             else:
@@ -154,7 +156,7 @@ def _take(job: NewJob, taken: set[tuple[str, str]]) -> None:
 async def _store(call: Call, prepared: Prepared, refused: Refused) -> dict[int, Submitted]:
     if not prepared:
         return {}
-    intake = call.service.intake
+    intake = call.intake
     try:
         answers = await intake.submit_all(call.tenant_id, list(prepared.values()))
     except ABOUT_ONE_JOB:

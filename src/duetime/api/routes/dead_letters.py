@@ -31,24 +31,25 @@ from duetime.wire.runs import (
 routes = Routes("Dead letters")
 
 
-@routes.get("/v1/dead-letters", Action.READ, query=DeadLetterQuery, answer=DeadLetterPage)
+@routes.get("/v1/dead-letters", Action.READ, scoped=True, query=DeadLetterQuery, answer=DeadLetterPage)
 async def list_dead_letters(call: Call) -> DeadLetterPage:
     """List dead letters, newest first by their due time."""
     wanted = _filter(call.query)
     before = await call.page_start()
-    page = await call.service.store.lists.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
+    page = await call.store.lists.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
     return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await call.next_cursor(page.next))
 
 
 @routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups)
 async def group_dead_letters(call: Call) -> DeadLetterGroups:
     """Group dead letters by their error, the largest groups first."""
-    return dead_groups_view(await call.service.store.lists.group_dead_letters(call.tenant_id, call.query.limit))
+    return dead_groups_view(await call.store.lists.group_dead_letters(call.tenant_id, call.query.limit))
 
 
 @routes.post(
     "/v1/dead-letters/replay",
     Action.CONTROL,
+    scoped=True,
     body=ReplayRequest,
     answer=ReplayAnswer,
     problems=(409,),
@@ -58,7 +59,7 @@ async def replay_dead_letters(call: Call) -> Reply:
     """Replay the dead letters that match, oldest first, each once."""
     request = call.body
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
-    found = await call.service.store.replay.replay_dead_letters(
+    found = await call.store.replay.replay_dead_letters(
         call.tenant_id,
         _filter(request),
         os.urandom(8),
@@ -72,11 +73,11 @@ async def replay_dead_letters(call: Call) -> Reply:
     return Reply(ReplayAnswer(runs, found.more), headers=told_again(keyed))
 
 
-@routes.post("/v1/dead-letters/discard", Action.CONTROL, body=DiscardRequest, answer=Discarded)
+@routes.post("/v1/dead-letters/discard", Action.CONTROL, scoped=True, body=DiscardRequest, answer=Discarded)
 async def discard_dead_letters(call: Call) -> Discarded:
     """Discard the dead letters that match, oldest first."""
     request = call.body
-    count = await call.service.store.replay.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
+    count = await call.store.replay.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
     await call.act("dead_letters.discard", _about(request), f"{count} dead letters")
     return Discarded(count)
 

@@ -26,6 +26,7 @@ _encoder = msgspec.json.Encoder()
 @routes.get(
     "/v1/events",
     Action.READ,
+    scoped=True,
     answers_with=MEDIA,
     headers={"Last-Event-ID": "The id of the last received event. The stream continues after it."},
 )
@@ -53,8 +54,11 @@ async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> As
                         event = following.result()
                     except StopAsyncIteration:
                         return
-                    yield _told(cursors, event)
+                    seen = event if call.bounds is None else await call.bounds.event(event)
                     following = asyncio.ensure_future(anext(listener.events))
+                    if seen is None:
+                        continue
+                    yield _told(cursors, seen)
                 elif monotonic() - spoken >= HEARTBEAT:
                     yield _place(cursors, None if following.done() else listener.place, "still here")
                 else:

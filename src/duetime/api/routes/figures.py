@@ -50,7 +50,7 @@ async def get_stats(call: Call) -> Stats:
 
 
 async def _stats(call: Call, window: timedelta) -> Stats:
-    store, tenant_id = call.service.store, call.tenant_id
+    store, tenant_id = call.store, call.tenant_id
     step = window / STEPS
     recent: Recent = await store.figures.recent(tenant_id, window, step)
     standing: Standing = await store.figures.standing(tenant_id)
@@ -91,7 +91,7 @@ async def _stats(call: Call, window: timedelta) -> Stats:
 async def list_fires(call: Call) -> Fires:
     """Read the number of future runs by queue and time: of the next hour, or of a given range."""
     query, service = call.query, call.service
-    now = await service.store.now()
+    now = await call.store.now()
     start = now.replace(microsecond=0) if query.start is None else check_moment(query.start, "start")
     end = start + _HOUR if query.end is None else check_moment(query.end, "end")
     step = read_duration(query.step, "step")
@@ -114,7 +114,7 @@ def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> in
 
 async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fires:
     service, tenant_id = call.service, call.tenant_id
-    ahead = await service.store.figures.ahead(tenant_id, start, step, steps)
+    ahead = await call.store.figures.ahead(tenant_id, start, step, steps)
     found = await service.computing.run(tenant_id, forecast, ahead, start, step, steps)
     return Fires(
         start=start,
@@ -129,7 +129,7 @@ async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fi
     )
 
 
-@routes.get("/v1/recent-runs", Action.READ, query=RecentRunsQuery, answer=RecentRuns)
+@routes.get("/v1/recent-runs", Action.READ, scoped=True, query=RecentRunsQuery, answer=RecentRuns)
 async def list_recent_runs(call: Call) -> RecentRuns:
     """Read how the last runs of several jobs ended."""
     wanted = call.query.job_ids.split(",")
@@ -141,7 +141,7 @@ async def list_recent_runs(call: Call) -> RecentRuns:
         raise InvalidInput(
             "contains a text that is not the id of a job", field="job_ids", remedy=error.remedy
         ) from None
-    found = await call.service.store.figures.recent_runs(call.tenant_id, ids, call.query.count)
+    found = await call.store.figures.recent_runs(call.tenant_id, ids, call.query.count)
     return RecentRuns(
         tuple(RecentRunsOfJob(show("job", job_id), tuple(map(_recent, runs))) for job_id, runs in found.items())
     )

@@ -17,6 +17,7 @@ from duetime.model.access import Action
 from duetime.model.job import Job
 from duetime.model.target import is_target
 from duetime.spec.resolved import TIMES, edit
+from duetime.store.wrappers.scoped import refused
 from duetime.wire.jobs import JobPatch, JobView
 
 routes = Routes("Jobs")
@@ -26,6 +27,7 @@ _VERSION = re.compile(r'"?([0-9]{1,9})"?')
 @routes.patch(
     "/v1/jobs/{job_id}",
     Action.CONTROL,
+    scoped=True,
     body=JobPatch,
     body_limit="job",
     answer=JobView,
@@ -34,7 +36,7 @@ _VERSION = re.compile(r'"?([0-9]{1,9})"?')
 )
 async def change_job(call: Call) -> Reply:
     """Edit a job: its schedule, arguments or options. Omitted fields do not change."""
-    store, job_id = call.service.store, call.identity("job")
+    store, job_id = call.store, call.identity("job")
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
     found = await store.reads.job(call.tenant_id, job_id)
     what = await _what(call, found, given)
@@ -60,6 +62,8 @@ async def _what(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]:
         return {"args": args}
     if "target" not in given:
         return {}
+    if call.who.scope is not None:
+        raise refused("target", "use a key without a scope")  # before secrets are looked up
     if not is_target(job.task):
         raise InvalidInput("the job runs a task", field="target", remedy="create another job")
     target = given.pop("target")

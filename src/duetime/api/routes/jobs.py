@@ -40,6 +40,7 @@ routes = Routes("Jobs")
 @routes.post(
     "/v1/jobs",
     Action.SUBMIT,
+    scoped=True,
     body=JobRequest,
     body_limit="job",
     answer=Receipt,
@@ -55,11 +56,12 @@ async def create_job(call: Call) -> Reply:
     told = await service.limits.submit(tenant, call.who, 1)
     maker = JobMaker(
         tenant_id=call.tenant_id,
+        scope=call.who.scope,
         max_payload=service.settings.max_payload,
         targets=service.targets,
         defaults=await service.tasks.defaults(call.tenant_id),
         checks=await service.tasks.argument_checks(call.tenant_id, [request.task]),
-        now=await service.store.now() if needs_the_day(request) else None,
+        now=await call.store.now() if needs_the_day(request) else None,
     )
     repeat = _repeat(call, request.idempotency_key)
     if repeat is None:
@@ -70,10 +72,10 @@ async def create_job(call: Call) -> Reply:
     await service.secrets.check(call.who, request.target)
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     if service.tracer is None:
-        answer = await service.intake.submit(call.tenant_id, job)
+        answer = await call.intake.submit(call.tenant_id, job)
     else:
         with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
-            answer = await service.intake.submit(call.tenant_id, remembering)
+            answer = await call.intake.submit(call.tenant_id, remembering)
     service.trail.submitted(
         call.who, answer.job_id, answer.job_id, 1
     )  # also for a repeated request: the first response may be lost
@@ -82,7 +84,7 @@ async def create_job(call: Call) -> Reply:
     return Reply(receipt(job, answer, warnings), headers=told)
 
 
-@routes.get("/v1/jobs", Action.READ, query=JobQuery, answer=JobPage)
+@routes.get("/v1/jobs", Action.READ, scoped=True, query=JobQuery, answer=JobPage)
 async def list_jobs(call: Call) -> JobPage:
     """List jobs, newest first, without their arguments."""
     query = call.query
@@ -92,8 +94,9 @@ async def list_jobs(call: Call) -> JobPage:
         due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
         due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
         ids=None,
+        within=None,
     )
-    store = call.service.store
+    store = call.store
     before = await call.page_start()
     if query.fires_from is None and query.fires_until is None:
         page = await store.lists.list_jobs(call.tenant_id, wanted, before, query.page_size)
@@ -115,17 +118,17 @@ async def _span(call: Call) -> tuple[datetime, datetime]:
         if getattr(query, name) is not None:
             raise InvalidInput("cannot be combined with fires_from", field=name, remedy="omit it")
     start, end = check_moment(query.fires_from, "fires_from"), check_moment(query.fires_until, "fires_until")
-    if end <= start or end > await call.service.store.now() + FARTHEST:
+    if end <= start or end > await call.store.now() + FARTHEST:
         raise InvalidInput(
             "is before fires_from, or too far ahead", field="fires_until", remedy="at most 35 days from now"
         )
     return start, end
 
 
-@routes.get("/v1/jobs/{job_id}", Action.READ, answer=JobView)
+@routes.get("/v1/jobs/{job_id}", Action.READ, scoped=True, answer=JobView)
 async def get_job(call: Call) -> Reply:
     """Read a job."""
-    store, job_id = call.service.store, call.identity("job")
+    store, job_id = call.store, call.identity("job")
     try:
         report = await store.lists.job_status(call.tenant_id, job_id)
         job = await store.reads.job(call.tenant_id, job_id)
@@ -134,46 +137,65 @@ async def get_job(call: Call) -> Reply:
     return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
 
 
-@routes.delete("/v1/jobs/{job_id}", Action.CONTROL, answer=Deleted, problems=(409,))
+@routes.delete("/v1/jobs/{job_id}", Action.CONTROL, scoped=True, answer=Deleted, problems=(409,))
 async def delete_job(call: Call) -> Deleted:
     """Delete a job. Its history is kept until its retention ends."""
     job_id = call.identity("job")
-    await call.service.store.replay.delete_job(call.tenant_id, job_id)
+    await call.store.replay.delete_job(call.tenant_id, job_id)
     await call.act("jobs.delete", show("job", job_id))
     return Deleted()
 
 
 @routes.post(
-    "/v1/jobs/{job_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
+    "/v1/jobs/{job_id}/cancel",
+    Action.CONTROL,
+    scoped=True,
+    body=Nothing,
+    body_optional=True,
+    answer=StatusAnswer,
+    problems=(409,),
 )
 async def cancel_job(call: Call) -> StatusAnswer:
     """Cancel a job: it makes no further runs, and a running one is asked to stop."""
     job_id = call.identity("job")
-    await call.service.store.control.cancel_job(call.tenant_id, job_id)
+    await call.store.control.cancel_job(call.tenant_id, job_id)
     return await _acted(call, "jobs.cancel")
 
 
 @routes.post(
-    "/v1/jobs/{job_id}/pause", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
+    "/v1/jobs/{job_id}/pause",
+    Action.CONTROL,
+    scoped=True,
+    body=Nothing,
+    body_optional=True,
+    answer=StatusAnswer,
+    problems=(409,),
 )
 async def pause_job(call: Call) -> StatusAnswer:
     """Pause a job: it does not fire until it is resumed."""
-    await call.service.store.control.pause_job(call.tenant_id, call.identity("job"))
+    await call.store.control.pause_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.pause")
 
 
 @routes.post(
-    "/v1/jobs/{job_id}/resume", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
+    "/v1/jobs/{job_id}/resume",
+    Action.CONTROL,
+    scoped=True,
+    body=Nothing,
+    body_optional=True,
+    answer=StatusAnswer,
+    problems=(409,),
 )
 async def resume_job(call: Call) -> StatusAnswer:
     """Resume a job. Its misfire policy decides about missed occurrences."""
-    await call.service.store.control.resume_job(call.tenant_id, call.identity("job"))
+    await call.store.control.resume_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.resume")
 
 
 @routes.post(
     "/v1/jobs/{job_id}/backfill",
     Action.CONTROL,
+    scoped=True,
     body=BackfillRequest,
     answer=Backfilled,
     status=202,
@@ -182,7 +204,7 @@ async def resume_job(call: Call) -> StatusAnswer:
 )
 async def backfill_job(call: Call) -> Reply:
     """Make the runs of a past range, at a given rate. Future occurrences are left out: they fire by themselves."""
-    store, job_id, request = call.service.store, call.identity("job"), call.body
+    store, job_id, request = call.store, call.identity("job"), call.body
     job = await store.reads.job(call.tenant_id, job_id)
     start, end = check_moment(request.start, "start"), check_moment(request.end, "end")
     compute = call.service.computing.run
@@ -197,7 +219,7 @@ async def backfill_job(call: Call) -> Reply:
 async def _acted(call: Call, action: str) -> StatusAnswer:
     job_id = call.identity("job")
     await call.act(action, show("job", job_id))
-    report = await call.service.store.lists.job_status(call.tenant_id, job_id)
+    report = await call.store.lists.job_status(call.tenant_id, job_id)
     return StatusAnswer(show("job", job_id), report.status)
 
 

@@ -9,7 +9,7 @@ from duetime.api.endpoint import Reply, Routes
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.errors import InvalidInput
 from duetime.ids import new_id, show
-from duetime.model.access import Action, ApiKey, NewKey, Role
+from duetime.model.access import SCOPED_ROLES, Action, ApiKey, NewKey, Role
 from duetime.model.key_grants import NEVER, Grant, Issuer, Wish, grant
 from duetime.model.key_text import KeyText, new_key_text
 from duetime.model.name import check_key
@@ -32,6 +32,7 @@ from duetime.wire.admin import (
 from duetime.wire.fields import Nothing
 
 routes = Routes("Administration")
+_SCOPED = f"omit it, or choose one of {', '.join(role.name.lower() for role in SCOPED_ROLES)}"
 
 
 @routes.get("/v1/admin/keys", Action.MANAGE_KEYS, query=KeyQuery, answer=KeyPage)
@@ -49,13 +50,12 @@ async def create_key(call: Call) -> Reply:
     request = call.body
     role = Role[request.role.upper()]
     scope = _scope(call, root=role is Role.ROOT)
-    if request.queues and role is not Role.WORKER:
-        raise InvalidInput("only a worker's key can be bound to queues", field="queues", remedy="omit it")
+    _check_scope(request, role)
     made = new_key_text()
     name = check_key(request.name, "name")
     granted = (await _granting(call))(None)
     key = await call.service.store.access.create_key(
-        struct_like(NewKey, granted, **_text(made), tenant_id=scope, role=role, name=name, queues=request.queues)
+        struct_like(NewKey, granted, **_text(made), tenant_id=scope, role=role, name=name, **_bounds(request))
     )
     await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
     return _created(key, made.text)
@@ -81,7 +81,7 @@ async def rotate_key(call: Call) -> Reply:
     granted = await _granting(call)
 
     def successor(old: ApiKey) -> NewKey:
-        kept = {"role": old.role, "queues": old.queues}
+        kept = {"role": old.role, **_bounds(old)}
         return struct_like(NewKey, granted(old), **_text(made), tenant_id=scope, name=name, **kept)
 
     key = await call.service.store.access.rotate_key(scope, key_id, successor, overlap)
@@ -120,6 +120,25 @@ async def list_audit(call: Call) -> AuditPage:
         for each in found
     )
     return AuditPage(items, await call.next_cursor(place))
+
+
+def _check_scope(request: KeyRequest, role: Role) -> None:
+    """A worker's key can be bound to queues; a key of some other roles to an owner, a tag and a queue."""
+    scoped = role in SCOPED_ROLES
+    for field in ("owner", "tag"):
+        if getattr(request, field) is not None and not scoped:
+            raise InvalidInput(f"the role {request.role} cannot be bound to it", field=field, remedy=_SCOPED)
+    if request.queues and role is not Role.WORKER:
+        if not scoped:
+            raise InvalidInput(f"the role {request.role} cannot be bound to a queue", field="queues", remedy=_SCOPED)
+        if len(request.queues) > 1:
+            raise InvalidInput("only a worker's key can be bound to several queues", field="queues", remedy="give one")
+    if request.owner is not None:
+        check_key(request.owner, "owner")
+
+
+def _bounds(given: KeyRequest | ApiKey) -> dict[str, Any]:
+    return {"queues": given.queues, "owner": given.owner, "tag": given.tag}
 
 
 def _scope(call: Call, *, root: bool) -> int | None:

@@ -16,17 +16,18 @@ from duetime.model.access import Action
 from duetime.model.lists import JobReport, RunFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import check_moment
+from duetime.model.scope import scope_of
 from duetime.wire.fields import Nothing
 from duetime.wire.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 
 routes = Routes("Runs")
 
 
-@routes.get("/v1/jobs/{job_id}/status", Action.READ, answer=JobStatusAnswer)
+@routes.get("/v1/jobs/{job_id}/status", Action.READ, scoped=True, answer=JobStatusAnswer)
 async def get_job_status(call: Call) -> JobStatusAnswer:
     """Read the status of a job: its last and its next run, and its last error."""
     try:
-        report = await call.service.store.lists.job_status(call.tenant_id, call.identity("job"))
+        report = await call.store.lists.job_status(call.tenant_id, call.identity("job"))
     except InStream:
         return status_in_stream(show("job", call.identity("job")))
     return JobStatusAnswer(
@@ -42,20 +43,20 @@ async def get_job_status(call: Call) -> JobStatusAnswer:
 
 
 async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | None:
-    store = call.service.store
+    store = call.store
     if report.next_run is None or report.next_run > await store.now():
         return None
     job = await store.reads.job(call.tenant_id, report.job_id)
     return None if await call.service.tasks.has(call.tenant_id, job.task) else "no_worker"
 
 
-@routes.get("/v1/jobs/{job_id}/runs", Action.READ, query=RunsOfJobQuery, answer=RunPage)
+@routes.get("/v1/jobs/{job_id}/runs", Action.READ, scoped=True, query=RunsOfJobQuery, answer=RunPage)
 async def list_runs_of_job(call: Call) -> RunPage:
     """List the runs of a job, newest first."""
     job_id = call.identity("job")
     with suppress(InStream):
         # Raises NotFound for a job that does not exist.
-        await call.service.store.lists.job_status(call.tenant_id, job_id)
+        await call.store.lists.job_status(call.tenant_id, job_id)
     query = call.query
     return await _page(
         call,
@@ -68,7 +69,7 @@ async def list_runs_of_job(call: Call) -> RunPage:
     )
 
 
-@routes.get("/v1/runs", Action.READ, query=RunQuery, answer=RunPage)
+@routes.get("/v1/runs", Action.READ, scoped=True, query=RunQuery, answer=RunPage)
 async def list_runs(call: Call) -> RunPage:
     """List runs, newest first by their due time."""
     query = call.query
@@ -78,29 +79,36 @@ async def list_runs(call: Call) -> RunPage:
             state=None if query.status is None else RunState[query.status],
             task=query.task,
             queue=query.queue,
+            within=scope_of(owner=query.owner),
             due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
             due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
         ),
     )
 
 
-@routes.get("/v1/runs/{run_id}", Action.READ, answer=RunView)
+@routes.get("/v1/runs/{run_id}", Action.READ, scoped=True, answer=RunView)
 async def get_run(call: Call) -> RunView:
     """Read a run with its attempts, logs, progress and result."""
     run_id = call.identity("run")
     try:
-        return run_view(await call.service.store.reads.run(call.tenant_id, run_id))
+        return run_view(await call.store.reads.run(call.tenant_id, run_id))
     except InStream:
         return run_in_stream(call.tenant_id, run_id)
 
 
 @routes.post(
-    "/v1/runs/{run_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView, problems=(409,)
+    "/v1/runs/{run_id}/cancel",
+    Action.CONTROL,
+    scoped=True,
+    body=Nothing,
+    body_optional=True,
+    answer=RunView,
+    problems=(409,),
 )
 async def cancel_run(call: Call) -> RunView:
     """Cancel a waiting run, or ask a running one to stop."""
     run_id = call.identity("run")
-    run = await call.service.store.control.cancel_run(call.tenant_id, run_id)
+    run = await call.store.control.cancel_run(call.tenant_id, run_id)
     await call.act("runs.cancel", show("run", run_id))
     return run_view(run)
 
@@ -108,6 +116,7 @@ async def cancel_run(call: Call) -> RunView:
 @routes.post(
     "/v1/runs/{run_id}/retry",
     Action.CONTROL,
+    scoped=True,
     body=Nothing,
     body_optional=True,
     answer=RunView,
@@ -119,7 +128,7 @@ async def retry_run(call: Call) -> Reply:
     repeated requests return the same new run."""
     run_id = call.identity("run")
     keyed = keyed_by_header(call, "retry", run_id)
-    run = await call.service.store.replay.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
+    run = await call.store.replay.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
     await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
     return Reply(run_view(run), headers=told_again(keyed))
 
@@ -127,6 +136,7 @@ async def retry_run(call: Call) -> Reply:
 @routes.post(
     "/v1/jobs/{job_id}/trigger",
     Action.CONTROL,
+    scoped=True,
     body=Nothing,
     body_optional=True,
     answer=RunView,
@@ -138,13 +148,13 @@ async def trigger_job(call: Call) -> Reply:
     """Run a job now, in addition to its schedule."""
     job_id = call.identity("job")
     keyed = keyed_by_header(call, "trigger", job_id)
-    run = await call.service.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
+    run = await call.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
     await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
     return Reply(run_view(run), headers=told_again(keyed))
 
 
 async def _page(call: Call, wanted: RunFilter) -> RunPage:
     before = await call.page_start()
-    page = await call.service.store.lists.list_runs(call.tenant_id, wanted, before, call.query.page_size)
+    page = await call.store.lists.list_runs(call.tenant_id, wanted, before, call.query.page_size)
     items, cursor = tuple(run_summary(run) for run in page.items), await call.next_cursor(page.next)
     return RunPage(items, cursor, await in_streams(call, wanted.queue), page.archived)

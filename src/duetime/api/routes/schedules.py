@@ -28,10 +28,12 @@ routes = Routes("Schedules")
 _BOUNDS = tuple(name for name in BOUNDS if name != "tz")
 
 
-@routes.post("/v1/schedules/preview", Action.READ, body=PreviewRequest, answer=Preview, repeats="by nature")
+@routes.post(
+    "/v1/schedules/preview", Action.READ, scoped=True, body=PreviewRequest, answer=Preview, repeats="by nature"
+)
 async def preview_schedule(call: Call) -> Preview:
     """Describe a schedule in one sentence, and list its next fires with the effects of clock changes."""
-    request, store = call.body, call.service.store
+    request, store = call.body, call.store
     start = await store.now() if request.start is None else check_moment(request.start, "start")
     schedule = _schedule(request, start)
     if not isinstance(schedule, Once) and schedule.calendars:

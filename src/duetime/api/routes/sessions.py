@@ -16,7 +16,7 @@ from duetime.model.session import EVERYWHERE, Session, SessionScope
 from duetime.model.structs import struct_like
 from duetime.wire.admin import LoginLink, SessionPage, SessionQuery, SessionsOf, SessionView
 from duetime.wire.fields import Nothing
-from duetime.wire.figures import Me
+from duetime.wire.figures import Me, ScopeView
 from duetime.wire.service import LoginQuery, LoginRequest
 
 routes = Routes("Sessions")
@@ -117,7 +117,7 @@ async def revoke_session(call: Call) -> SessionView:
     return _view(call, ended)
 
 
-@routes.get("/v1/me", Action.READ, answer=Me)
+@routes.get("/v1/me", Action.READ, scoped=True, answer=Me)
 async def get_me(call: Call) -> Me:
     """Read the caller's key, tenant and permissions."""
     who, service = call.who, call.service
@@ -127,7 +127,8 @@ async def get_me(call: Call) -> Me:
         role=who.role.name.lower(),  # type: ignore[arg-type]
         tenant=(await service.gate.tenant(who.tenant_id)).name,
         may=tuple(sorted(action.name.lower() for action in ALLOWED[who.role])),
-        now=await service.store.now(),
+        now=await call.store.now(),
+        scope=None if who.scope is None else struct_like(ScopeView, who.scope),
         version=version("duetime"),
     )
 

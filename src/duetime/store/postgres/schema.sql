@@ -88,6 +88,8 @@ create table duetime.api_keys (
     hint text not null,
     queues text[] not null,
     networks text[] not null, -- empty: from everywhere
+    owner text, -- only jobs of this owner, with this tag; null: all
+    tag text,
     created_at timestamptz not null,
     expires_at timestamptz,
     revoked_at timestamptz,
@@ -803,6 +805,17 @@ create table duetime.sources (
     primary key (tenant_id, name)
 );
 
+-- Who signs tokens for the users of a tenant: public keys only.
+create table duetime.issuers (
+    tenant_id integer not null,
+    name text not null,
+    id uuid not null,
+    body bytea not null,
+    created_at timestamptz not null,
+    changed_at timestamptz not null,
+    primary key (tenant_id, name)
+);
+
 -- How far the event stream was turned into notifications; `number` is null while no subscription exists. The holder is
 -- an optimisation that spares other nodes the work: two nodes at once notify nothing twice.
 create table duetime.notifying (
@@ -877,6 +890,8 @@ create trigger within_quotas after insert on duetime.subscriptions referencing n
     for each statement execute function duetime.keep_quotas('subscriptions');
 create trigger within_quotas after insert on duetime.sources referencing new table as added
     for each statement execute function duetime.keep_quotas('sources');
+create trigger within_quotas after insert on duetime.issuers referencing new table as added
+    for each statement execute function duetime.keep_quotas('issuers');
 create trigger within_quotas after insert on duetime.alerts referencing new table as added
     for each statement execute function duetime.keep_quotas('alerts');
 create trigger within_quotas after insert on duetime.tasks referencing new table as added
@@ -899,7 +914,7 @@ begin
     foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'deleted_jobs',
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
-        'nodes', 'followers', 'subscriptions', 'sources', 'alerts', 'live_logs', 'suspects', 'archive_parts']
+        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'alerts', 'live_logs', 'suspects', 'archive_parts']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.

@@ -4,7 +4,7 @@ The rules of `store.py` hold here too: the docstrings are the contract, each met
 decides. Where a method takes a `tenant_id`, another tenant's objects behave exactly as missing ones.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -19,6 +19,7 @@ from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally
 from duetime.model.defaults import Defaults
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.idempotency import KeyedRequest
+from duetime.model.issuer import Issuer, StoredIssuer
 from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
 from duetime.model.lists import (
@@ -36,6 +37,7 @@ from duetime.model.lists import (
 )
 from duetime.model.notification import RunNews, Subscription
 from duetime.model.overview import Ahead, AheadPage, Recent, Standing
+from duetime.model.scope import Facts
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.model.session import NewSession, Opened, Session, SessionScope
 from duetime.model.source import Source, SourceProgress, StoredSource
@@ -106,7 +108,7 @@ class Access(Protocol):
     async def rotate_key(
         self, tenant_id: int | None, key_id: UUID, successor: Callable[[ApiKey], NewKey], overlap: timedelta
     ) -> ApiKey:
-        """Add a successor with the role, tenant and queues of a key. The old key works for another `overlap`.
+        """Add a successor with the role, tenant, queues and scope of a key. The old key works for another `overlap`.
 
         `successor` gets the old key, and may raise. Of its result, only id, hash, hint, name, expiry and networks are
         used. Raises `NotFound`, and `Conflict` for a revoked or expired key.
@@ -177,6 +179,13 @@ class Lists(Protocol):
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         """The status of a job. Raises `NotFound`."""
+
+    async def facts_of_jobs(self, tenant_id: int, job_ids: Collection[UUID]) -> dict[UUID, Facts]:
+        """What decides whether these jobs are in a scope. A job that does not exist, or was deleted, has no owner, no
+        tags and no queue, or is omitted."""
+
+    async def jobs_of_runs(self, tenant_id: int, run_ids: Collection[UUID]) -> dict[UUID, UUID]:
+        """The job of each of these runs. Runs that do not exist, or are only in the archive, are omitted."""
 
 
 class Figures(Protocol):
@@ -478,6 +487,22 @@ class Notifications(Protocol):
 
     async def keep_alert(self, alert: Alert, seen: int) -> bool:
         """Store the state of an alert; false if its version is not `seen` any more, or its rule has changed."""
+
+
+class Issuers(Protocol):
+    """Who signs tokens for the users of tenants."""
+
+    async def put_issuer(self, tenant_id: int, issuer: Issuer) -> StoredIssuer:
+        """Create or replace an issuer. One that is replaced keeps its id."""
+
+    async def issuers(self, tenant_id: int, name: str | None = None) -> list[StoredIssuer]:
+        """The issuers of a tenant, or those with one name, by name."""
+
+    async def issuer(self, tenant_id: int, name: str) -> StoredIssuer:
+        """Raises `NotFound`."""
+
+    async def delete_issuer(self, tenant_id: int, name: str) -> None:
+        """Remove it: its tokens are worthless from then on. Raises `NotFound`."""
 
 
 class Sources(Protocol):

@@ -39,6 +39,7 @@ from duetime.store.protocol.service import (
     Clocks,
     Events,
     Figures,
+    Issuers,
     JudgeLost,
     Lists,
     Notifications,
@@ -504,6 +505,7 @@ class Store(ABC):
     graphs: Graphs
     notifications: Notifications
     sources: Sources
+    issuers: Issuers
     secrets: Secrets
     reencryption: Reencryption
     streams: Streams

@@ -7,6 +7,7 @@ from duetime.errors import InvalidInput
 from duetime.ids import parse
 from duetime.model.job import NewJob, decode_options
 from duetime.model.lists import JobFilter
+from duetime.model.scope import Scope
 
 OWNER, NAME, TAG, KEY = "o", "n", "t", "k"
 
@@ -59,8 +60,16 @@ def payload_rows(jobs: Iterable[NewJob]) -> list[tuple[UUID, UUID]]:
 
 
 def wanted_labels(filter: JobFilter) -> list[tuple[str, str]]:
-    """The labels that a listed job must have; the first one is likely to be the rarest."""
+    """The labels that a listed job must have; the first one is likely to be the rarest. Those of a scope come first: a
+    list walks over all jobs with its first label, and how far it came must not depend on jobs outside the scope."""
     given = ((KEY, filter.key), (NAME, filter.name), (OWNER, filter.owner), (TAG, filter.tag))
+    wanted = [(kind, value) for kind, value in given if value is not None]
+    return list(dict.fromkeys([*labels_of_scope(filter.within), *wanted]))
+
+
+def labels_of_scope(scope: Scope | None) -> list[tuple[str, str]]:
+    """The labels that a job in this scope has."""
+    given = () if scope is None else ((OWNER, scope.owner), (TAG, scope.tag))
     return [(kind, value) for kind, value in given if value is not None]
 
 

@@ -32,6 +32,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "queues": ("queues", "use fewer names, resume queues that are paused for nothing, or wait a day"),
     "subscriptions": ("subscriptions", "delete some"),
     "sources": ("sources", "delete some"),
+    "issuers": ("issuers of tokens", "delete some"),
     "alerts": ("alerts", "delete some"),
     "secrets": ("secrets", "delete some"),
     "signing_secrets": ("valid signing secrets", "rotate with a shorter overlap"),

@@ -56,7 +56,7 @@ class AccessRole(SharedRole):
             if not row["usable"]:
                 raise unusable_key()
             old = stored_key(row)
-            same = {"tenant_id": tenant_id, "role": old.role, "queues": old.queues}
+            same = {"tenant_id": tenant_id, "role": old.role, "queues": old.queues, "owner": old.owner, "tag": old.tag}
             await transaction.execute("end_key", key_id=key_id, overlap=overlap)
             return await _create(transaction, msgspec.structs.replace(successor(old), **same))
 

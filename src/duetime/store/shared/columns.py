@@ -29,11 +29,11 @@ _NAMES = {
         checkpoint checksum child claim_no count counted crowd day dead_letters depth detail digest end_state ends error
         errors expires failed failure fence fingerprint fires_per_second flow followed generation hash held_back hint
         history home_lane jobs key key_name keys kind lane_id level limit_id live logs losses lost made marks message
-        met missed name need nodes number object options otherwise owed parent pass_no place plan problem progress queue
-        quotas rate read reason received repeated result retried role rows rule running running_runs runs said schedule
-        seen settings size slots standing state status stored_jobs stretch submissions_per_second target task tenant
-        tenant_id text there tier timeout_ms token_hash tried trips unended unmet unplanned value version wanted weight
-        wrapped wrapped_by
+        met missed name need nodes number object options otherwise owed owner parent pass_no place plan problem progress
+        queue quotas rate read reason received repeated result retried role rows rule running running_runs runs said
+        schedule seen settings size slots standing state status stored_jobs stretch submissions_per_second tag target
+        task tenant tenant_id text there tier timeout_ms token_hash tried trips unended unmet unplanned value version
+        wanted weight wrapped wrapped_by
     """,
     Kind.FLAG: """
         among cancel_requested crowded elsewhere encrypt_args exact held known one_off open paused recurring retired
@@ -51,7 +51,7 @@ _NAMES = {
         parent_id payload_id run_id session_id worker_id
     """,
     Kind.IDS: "ids run_ids",
-    Kind.NAMES: "hosts networks queues roles tasks",
+    Kind.NAMES: "hosts networks queues roles tags tasks",
     Kind.DATES: "dates",
 }
 COLUMNS = {name: kind for kind, names in _NAMES.items() for name in names.split()}

@@ -1,10 +1,10 @@
 """Lists merge the homes in one snapshot. Each home is read newest first, up to a bound."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from duetime.model.lists import (
     DeadFilter,
@@ -18,11 +18,14 @@ from duetime.model.lists import (
     RunItem,
 )
 from duetime.model.run import RunState
-from duetime.store.rules.labels import wanted_labels
+from duetime.model.scope import Facts, Scope
+from duetime.store.rules.labels import labels_of_scope, wanted_labels
 from duetime.store.rules.list_pages import (
     BOUND,
     LIVE_BOUND,
     MOST_LABELLED,
+    MOST_OWNED,
+    MOST_PAGES,
     SPARSE_BOUND,
     EndedWalk,
     Source,
@@ -52,6 +55,8 @@ from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 from duetime.store.shared.transaction import found as found_row
 
+T = TypeVar("T", RunItem, DeadLetter)
+
 
 class ListingRole(SharedRole):
     async def list_jobs(
@@ -68,32 +73,89 @@ class ListingRole(SharedRole):
         wanted = {
             "tenant_id": tenant_id,
             "before": before or LAST_ID,
-            "job_id": filter.job_id,
             "state": filter.state,
             "limit": limit + 1,
             **_rest(filter),
         }
 
-        async def work(transaction: Transaction) -> list[Source]:
+        async def work(transaction: Transaction) -> list[Source] | None:
+            job_ids = await _wanted_jobs(transaction, tenant_id, filter)
+            if job_ids is not None and len(job_ids) > MOST_OWNED:
+                return None
+            of_jobs = {**wanted, "job_ids": job_ids}
             sources = []
             if filter.state is None or not filter.state.is_end:
-                sources.append(await _live_runs(transaction, filter, wanted, limit))
+                sources.append(await _live_runs(transaction, filter, of_jobs, limit))
             if filter.state is None or filter.state.is_end:
-                sources.append(await _ended_runs(transaction, filter, wanted, limit))
+                read = _ended_runs if job_ids is None or filter.job_id is not None else _ended_runs_of
+                sources.append(await read(transaction, filter, of_jobs, limit))
             return sources
 
-        return make_page(await self.transactions.reading(tenant_id).run(work), limit)
+        sources = await self.transactions.reading(tenant_id).run(work)
+        if sources is not None:
+            return make_page(sources, limit)
+        plain = replace(filter, within=None)
+        return await self._walk(
+            tenant_id,
+            filter.within,
+            before,
+            limit,
+            lambda place: self.list_runs(tenant_id, plain, place, BOUND),
+            _run_id,
+        )
 
     async def list_dead_letters(
         self, tenant_id: int, filter: DeadFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[DeadLetter]:
         bound = limit + 1 if filter == DeadFilter() else BOUND
-        page = {"before": before or LAST_ID, "bound": bound, "limit": limit + 1}
-        reading = self.transactions.reading(tenant_id)
-        rows = await reading.rows("list_dead_letters", tenant_id=tenant_id, **page, **asdict(filter))
-        items = [(row["run_id"], dead_letter(row)) for row in rows if row["run_id"] is not None]
-        horizon = None if filter.job_id is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
-        return make_page([Source(items, horizon)], limit)
+        page = {"tenant_id": tenant_id, "before": before or LAST_ID, "bound": bound, "limit": limit + 1}
+
+        async def work(transaction: Transaction) -> Source | None:
+            job_ids = await _wanted_jobs(transaction, tenant_id, filter)
+            if job_ids is not None and len(job_ids) > MOST_OWNED:
+                return None
+            rows = await transaction.rows("list_dead_letters", **page, **asdict(filter), job_ids=job_ids)
+            items = [(row["run_id"], dead_letter(row)) for row in rows if row["run_id"] is not None]
+            horizon = None if job_ids is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
+            return Source(items, horizon)
+
+        source = await self.transactions.reading(tenant_id).run(work)
+        if source is not None:
+            return make_page([source], limit)
+        plain = replace(filter, within=None)
+        return await self._walk(
+            tenant_id,
+            filter.within,
+            before,
+            limit,
+            lambda place: self.list_dead_letters(tenant_id, plain, place, BOUND),
+            _dead_run_id,
+        )
+
+    async def _walk(
+        self,
+        tenant_id: int,
+        scope: Scope | None,
+        before: UUID | None,
+        limit: int,
+        read: Callable[[UUID | None], Awaitable[Page[T]]],
+        id_of: Callable[[T], UUID],
+    ) -> Page[T]:
+        """The items in a scope with too many jobs to look at each: all items are read, page by page, until there are
+        enough. How many others lie between them shows only where they are more than `MOST_PAGES` can hold."""
+        found: list[T] = []
+        place = before
+        for _ in range(MOST_PAGES):
+            page = await read(place)
+            facts = await self.facts_of_jobs(tenant_id, {item.job_id for item in page.items})
+            found += [item for item in page.items if scope is None or scope.admits(facts[item.job_id])]
+            place = page.next
+            if len(found) > limit:
+                found = found[:limit]
+                place = id_of(found[-1])
+            if place is None or len(found) == limit:
+                break
+        return Page(tuple(found), place)
 
     async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
         reading = self.transactions.reading(tenant_id)
@@ -107,6 +169,18 @@ class ListingRole(SharedRole):
             return report(job, recurring, await runs_of_job(transaction, tenant_id, job_id, 100))
 
         return await self.transactions.reading(tenant_id).run(work)
+
+    async def facts_of_jobs(self, tenant_id: int, job_ids: Collection[UUID]) -> dict[UUID, Facts]:
+        if not job_ids:
+            return {}
+        rows = await self.transactions.reading(tenant_id).rows("job_facts", tenant_id=tenant_id, ids=list(job_ids))
+        return {row["job_id"]: Facts(row["owner"], tuple(row["tags"]), row["queue"]) for row in rows}
+
+    async def jobs_of_runs(self, tenant_id: int, run_ids: Collection[UUID]) -> dict[UUID, UUID]:
+        if not run_ids:
+            return {}
+        rows = await self.transactions.reading(tenant_id).rows("jobs_of_runs", tenant_id=tenant_id, ids=list(run_ids))
+        return {row["run_id"]: row["job_id"] for row in rows}
 
 
 class _Jobs:
@@ -224,9 +298,42 @@ def _rest(filter: JobFilter | RunFilter) -> dict[str, Any]:
     }
 
 
+async def _wanted_jobs(transaction: Transaction, tenant_id: int, filter: RunFilter | DeadFilter) -> list[UUID] | None:
+    """The jobs whose runs are listed; None: those of all jobs. At most one more than `MOST_OWNED`."""
+    labels = labels_of_scope(filter.within)
+    if filter.job_id is not None or not labels:
+        return None if filter.job_id is None else [filter.job_id]
+    (kind, value), *others = labels
+    rows = await transaction.rows(
+        "list_labelled",
+        tenant_id=tenant_id,
+        before=LAST_ID,
+        kind=kind,
+        value=value,
+        kinds=[kind for kind, _ in others],
+        values=[value for _, value in others],
+        bound=MOST_OWNED + 1,
+    )
+    # Jobs without the other labels count too: more of them than this may hide others that have them.
+    return [row["job_id"] for row in rows if row["among"] or len(rows) > MOST_OWNED]
+
+
+def _run_id(run: RunItem) -> UUID:
+    return run.id
+
+
+def _dead_run_id(dead: DeadLetter) -> UUID:
+    return dead.run_id
+
+
+async def _ended_runs_of(transaction: Transaction, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
+    rows = await transaction.rows("list_ended_runs_of", **wanted, bound=limit + 1)
+    return Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], rows[0]["lowest"])
+
+
 async def _live_runs(transaction: Transaction, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
     running = filter.state is RunState.RUNNING
-    whole = filter.job_id is not None or running
+    whole = wanted["job_ids"] is not None or running
 
     async def look(bound: int, *, everybodys: bool) -> Source:
         how = {"running": running, "everybodys": everybodys, "bound": bound}
@@ -248,7 +355,7 @@ async def _live_runs(transaction: Transaction, filter: RunFilter, wanted: dict[s
 async def _ended_runs(transaction: Transaction, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
     found = Source(())
     for bound in bounds(filter, limit, BOUND):
-        rows = await transaction.rows("list_ended_runs", **wanted, bound=bound)
+        rows = await transaction.rows("list_ended_runs", **wanted, job_id=filter.job_id, bound=bound)
         first = rows[0]
         horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])
         found = Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], horizon)

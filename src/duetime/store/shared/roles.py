@@ -12,6 +12,7 @@ from duetime.store.shared.control import ControlRole
 from duetime.store.shared.edits import EditingRole
 from duetime.store.shared.events import EventRole
 from duetime.store.shared.graphs import GraphRole
+from duetime.store.shared.issuers import IssuerRole
 from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
@@ -49,6 +50,7 @@ class SharedRoles(TypedDict):
     graphs: GraphRole
     notifications: NotifyingRole
     sources: SourceRole
+    issuers: IssuerRole
     secrets: SecretRole
     reencryption: ResealingRole
 
@@ -75,6 +77,7 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "graphs": GraphRole(context),
         "notifications": NotifyingRole(context),
         "sources": SourceRole(context),
+        "issuers": IssuerRole(context),
         "secrets": SecretRole(context),
         "reencryption": ResealingRole(context),
     }

@@ -41,6 +41,8 @@ create table api_keys (
     hint text not null,
     queues text not null,
     networks text not null, -- empty: from everywhere
+    owner text, -- only jobs of this owner, with this tag; null: all
+    tag text,
     created_at integer not null,
     expires_at integer,
     revoked_at integer,
@@ -718,6 +720,17 @@ create table sources (
     primary key (tenant_id, name)
 ) strict, without rowid;
 
+-- Who signs tokens for the users of a tenant: public keys only.
+create table issuers (
+    tenant_id integer not null,
+    name text not null,
+    id blob not null,
+    body blob not null,
+    created_at integer not null,
+    changed_at integer not null,
+    primary key (tenant_id, name)
+) strict, without rowid;
+
 -- How far the event stream was turned into notifications; `number` is null while no subscription exists.
 create table notifying (
     one integer primary key check (one = 1),
@@ -779,6 +792,7 @@ end;
     and (expires_at is null or expires_at > new.created_at)}
 {within: subscriptions | subscriptions | count(*) | tenant_id = new.tenant_id}
 {within: sources | sources | count(*) | tenant_id = new.tenant_id}
+{within: issuers | issuers | count(*) | tenant_id = new.tenant_id}
 {within: alerts | alerts | count(*) | tenant_id = new.tenant_id}
 
 -- template queues_within(table, name, at, counted)

@@ -17,6 +17,7 @@ begin
             where q.tenant_id = tenant and (q.seen_at is null or q.seen_at > duetime.now() - interval '1 day'))
         when 'subscriptions' then (select count(*) from duetime.subscriptions s where s.tenant_id = tenant)
         when 'sources' then (select count(*) from duetime.sources s where s.tenant_id = tenant)
+        when 'issuers' then (select count(*) from duetime.issuers i where i.tenant_id = tenant)
         when 'alerts' then (select count(*) from duetime.alerts a where a.tenant_id = tenant)
         when 'secrets' then (select count(*) from duetime.tenant_secrets s where s.tenant_id = tenant)
         when 'signing_secrets' then (

@@ -110,19 +110,20 @@ from ends h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
 order by h.job_id desc;
 
--- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or among the runs of all tenants
+-- list_live_runs: live runs of a tenant: of some jobs, or those that run, or all if they are few, or among the runs of all tenants
 with newest as materialized (
     select * from duetime.live_runs_below(:before, :bound) where :everybodys
 ),
 wanted as materialized (
     select w.id from newest n cross join lateral unnest(n.ids) as w(id)
     union all
-    select w.id from duetime.running_runs() as w(id) where :job_id::uuid is null and :running and w.id < :before
+    select w.id from duetime.running_runs() as w(id) where :job_ids::uuid[] is null and :running and w.id < :before
     union all
     select w.id from duetime.live_jobs_below(:tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff',
-        '00000000-0000-0000-0000-000000000000', :bound) as w where :job_id::uuid is null and not :running and not :everybodys
+        '00000000-0000-0000-0000-000000000000', :bound) as w where :job_ids::uuid[] is null and not :running and not :everybodys
     union all
-    select w.id from duetime.runs w where :job_id::uuid is not null and w.tenant_id = :tenant_id and w.job_id = :job_id and w.id < :before
+    select w.id from unnest(:job_ids::uuid[]) as j(id)
+    cross join lateral (select r.id from duetime.runs r where r.tenant_id = :tenant_id and r.job_id = j.id and r.id < :before offset 0) w
 ),
 looked as materialized (
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
@@ -168,16 +169,40 @@ from (
     from looked) b
 left join found f on true;
 
+-- list_ended_runs_of: ended runs of some jobs, newest first, up to a bound for each job; `lowest` is the id from which on
+-- all of them were read, if not all were
+with looked as materialized (
+    select h.* from unnest(:job_ids::uuid[]) as w(id)
+    cross join lateral duetime.history_by_run(:tenant_id, :before, w.id, null, :bound) h
+),
+cut as (
+    select (array_agg(l.run_id order by l.run_id))[1] as lowest from looked l group by l.job_id having count(*) >= :bound
+),
+found as (
+    select l.run_id as id, l.job_id, :tenant_id::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
+    from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
+    where l.end_state is not null and (:state::smallint is null or l.end_state = :state)
+        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
+        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+select b.lowest, f.* from (select (select c.lowest from cut c order by c.lowest desc limit 1) as lowest) b left join found f on true;
+
 -- list_dead_letters: dead letters, newest first, and the bounds of what was read
 with looked as materialized (
     select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
         d.options, d.fingerprint
     from duetime.dead_letters_below(:tenant_id, :before, :bound) as w(run_id)
     cross join lateral (select * from duetime.dead_letters d where d.run_id = w.run_id limit 1) d
-    where :job_id::uuid is null and d.tenant_id = :tenant_id
+    where :job_ids::uuid[] is null and d.tenant_id = :tenant_id
     union all
-    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options, fingerprint
-    from duetime.dead_letters where tenant_id = :tenant_id and run_id < :before and job_id = :job_id
+    select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
+        d.options, d.fingerprint
+    from unnest(:job_ids::uuid[]) as w(id) cross join lateral (
+        select * from duetime.dead_letters d where d.tenant_id = :tenant_id and d.run_id < :before and d.job_id = w.id
+        offset 0) d
 ),
 found as (
     select l.run_id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.failure,
@@ -213,3 +238,24 @@ grouped as (
 select g.fingerprint, g.size, g.first_died_at, g.died_at, g.run_id, g.tasks, d.failure, left(d.error, 500) as error,
     (select count(*) from looked) as counted
 from grouped g join duetime.dead_letters d on d.run_id = g.run_id order by g.size desc, g.fingerprint;
+
+-- job_facts: what decides whether jobs are in a scope
+select w.id as job_id, (
+        select l.value from duetime.labels l where l.job_id = w.id and l.tenant_id = :tenant_id and l.kind = 'o' limit 1) as owner,
+    array(select l.value from duetime.labels l where l.job_id = w.id and l.tenant_id = :tenant_id and l.kind = 't') as tags,
+    coalesce(
+        (select j.queue from duetime.jobs j where j.id = w.id and j.tenant_id = :tenant_id limit 1),
+        (select (select n.queue from duetime.lanes n where n.id = r.home_lane limit 1) from duetime.runs r
+            where r.tenant_id = :tenant_id and r.job_id = w.id limit 1),
+        (select (select n.queue from duetime.lanes n where n.id = h.lane_id limit 1)
+            from duetime.last_ends(:tenant_id, array[w.id]) h)) as queue
+from unnest(:ids::uuid[]) as w(id);
+
+-- jobs_of_runs: the jobs of runs in any home
+select r.id as run_id, r.job_id from duetime.runs r where r.id = any(:ids::uuid[]) and r.tenant_id = :tenant_id
+union
+select h.run_id, h.job_id from unnest(:ids::uuid[]) as w(id) cross join lateral (
+    select h.run_id, h.job_id from duetime.history h where h.tenant_id = :tenant_id and h.run_id = w.id
+    order by h.tenant_id, h.run_id, h.fence limit 1) h
+union
+select d.run_id, d.job_id from duetime.dead_letters d where d.run_id = any(:ids::uuid[]) and d.tenant_id = :tenant_id;

@@ -1,7 +1,7 @@
 -- create_key: add an API key
-insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, networks, created_at)
-values (:id, :tenant_id, :role, :name, :hash, :hint, :queues::text[], :expires_at, :networks::text[], duetime.now())
-returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
+insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, networks, owner, tag, created_at)
+values (:id, :tenant_id, :role, :name, :hash, :hint, :queues::text[], :expires_at, :networks::text[], :owner, :tag, duetime.now())
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks, owner, tag;
 
 -- forget_keys: remove all but the newest revoked and expired keys of a tenant
 delete from duetime.api_keys where id in (
@@ -10,17 +10,17 @@ delete from duetime.api_keys where id in (
     order by k.id desc limit 1000000 offset :kept);
 
 -- list_keys: the keys of a tenant, or the root keys
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks, owner, tag
 from duetime.api_keys where coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0) and id > :after
 order by id limit :limit;
 
 -- key_by_hash: the key whose text has this hash, if it may be used
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks, owner, tag
 from duetime.api_keys
 where hash = :hash and revoked_at is null and (expires_at is null or expires_at > duetime.now());
 
 -- usable_key: a usable key, locked against revocation
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks, owner, tag
 from duetime.api_keys
 where id = :key_id and revoked_at is null and (expires_at is null or expires_at > duetime.now()) for update;
 
@@ -31,10 +31,10 @@ where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0)
         or exists (select 1 from duetime.api_keys o
             where coalesce(o.tenant_id, 0) = 0 and o.id <> k.id
                 and o.revoked_at is null and (o.expires_at is null or o.expires_at > duetime.now())))
-returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks, owner, tag;
 
 -- lock_key: a key, locked against other changes, and whether it is usable
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks,
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks, owner, tag,
     revoked_at is null and (expires_at is null or expires_at > duetime.now()) as usable
 from duetime.api_keys where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id::int, 0) for update;
 

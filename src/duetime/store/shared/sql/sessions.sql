@@ -10,7 +10,7 @@ delete from duetime.sessions where key_id = :key_id and (expires_at <= duetime.n
 
 -- session_of: the session whose token has this hash, and its key, if both are usable
 select s.id as session_id, k.id, k.tenant_id, k.role, k.name, k.hint, k.queues, k.created_at, k.expires_at, k.revoked_at,
-    k.last_used_at, k.networks
+    k.last_used_at, k.networks, k.owner, k.tag
 from duetime.sessions s join duetime.api_keys k on k.id = s.key_id
 where s.hash = :hash and s.expires_at > duetime.now()
     and k.revoked_at is null and (k.expires_at is null or k.expires_at > duetime.now());

@@ -107,7 +107,7 @@ cross join history h on h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.k
 join lanes n on n.id = h.lane_id
 order by h.job_id desc;
 
--- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or among the runs of all tenants
+-- list_live_runs: live runs of a tenant: of some jobs, or those that run, or all if they are few, or among the runs of all tenants
 with held as materialized (
     -- As many numbers as there are ids in the blob.
     select distinct substr(h.ids, x.key * 16 + 1, 16) as id
@@ -119,17 +119,18 @@ looked as materialized (
     select * from (
         select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at,
             first_started_at, options
-        from runs where :job_id is null and not :running and not :everybodys and tenant_id = :tenant_id and id < :before
+        from runs where :job_ids is null and not :running and not :everybodys and tenant_id = :tenant_id and id < :before
         order by tenant_id, job_id limit :bound)
     union all
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
         r.started_at, r.first_started_at, r.options
-    from runs r where :job_id is not null and r.tenant_id = :tenant_id and r.job_id = :job_id and r.id < :before
+    from json_each(:job_ids_places) x cross join runs r
+        on r.tenant_id = :tenant_id and r.job_id = substr(:job_ids, x.key * 16 + 1, 16) and r.id < :before
     union all
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
         r.started_at, r.first_started_at, r.options
     from held x cross join runs r on r.id = x.id
-    where :job_id is null and r.tenant_id = :tenant_id and r.id < :before
+    where :job_ids is null and r.tenant_id = :tenant_id and r.id < :before
     union all
     select * from (
         select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at,
@@ -190,16 +191,50 @@ found as (
 select b.seen, b.lowest, b.highest, f.*
 from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
 
+-- list_ended_runs_of: ended runs of some jobs, newest first, up to a bound for each job; `lowest` is the id from which on
+-- all of them were read, if not all were
+with wanted as materialized (
+    select substr(:job_ids, x.key * 16 + 1, 16) as id from json_each(:job_ids_places) x
+),
+ends as materialized (
+    -- The run at the bound of each job that has so many: from it on, all are read.
+    select w.id, (
+        select h.run_id from history h indexed by history_of_job
+        where h.tenant_id = :tenant_id and h.job_id = w.id and h.run_id < :before and h.end_state is not null
+        order by h.run_id desc limit 1 offset :bound - 1) as lowest
+    from wanted w
+),
+looked as materialized (
+    select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, substr(h.error, 1, 500) as error,
+        h.due_at, h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id, h.options
+    from ends e cross join history h indexed by history_of_job
+        on h.tenant_id = :tenant_id and h.job_id = e.id and h.run_id < :before and h.end_state is not null
+        and (e.lowest is null or h.run_id >= e.lowest)
+),
+found as (
+    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
+    from looked l join lanes n on n.id = l.lane_id
+    where l.end_state is not null and (:state is null or l.end_state = :state)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+select b.lowest, f.* from (select max(lowest) as lowest from ends) b left join found f on true;
+
 -- list_dead_letters: dead letters, newest first, and the bounds of what was read
 with looked as materialized (
     select * from (
         select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options,
             fingerprint
-        from dead_letters where tenant_id = :tenant_id and run_id < :before and :job_id is null
+        from dead_letters where tenant_id = :tenant_id and run_id < :before and :job_ids is null
         order by run_id desc limit :bound)
     union all
-    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options, fingerprint
-    from dead_letters where tenant_id = :tenant_id and run_id < :before and job_id = :job_id
+    select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
+        d.options, d.fingerprint
+    from json_each(:job_ids_places) x cross join dead_letters d indexed by dead_letters_of_job
+        on d.job_id = substr(:job_ids, x.key * 16 + 1, 16) and d.tenant_id = :tenant_id and d.run_id < :before
 ),
 found as (
     select l.run_id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.failure,
@@ -229,3 +264,27 @@ grouped as (
 select g.fingerprint, g.size, g.first_died_at, g.died_at, g.run_id, g.tasks, d.failure,
     substr(d.error, 1, 500) as error, (select count(*) from looked) as counted
 from grouped g join dead_letters d on d.run_id = g.run_id order by g.size desc, g.fingerprint;
+
+-- job_facts: what decides whether jobs are in a scope
+select w.id as job_id, (
+        select l.value from labels l indexed by labels_of_job
+        where l.job_id = w.id and l.tenant_id = :tenant_id and l.kind = 'o' limit 1) as owner,
+    (select json_group_array(l.value) from labels l indexed by labels_of_job
+        where l.job_id = w.id and l.tenant_id = :tenant_id and l.kind = 't') as tags,
+    coalesce(
+        (select j.queue from jobs j where j.id = w.id and j.tenant_id = :tenant_id),
+        (select n.queue from runs r join lanes n on n.id = r.home_lane
+            where r.tenant_id = :tenant_id and r.job_id = w.id limit 1),
+        (select (select n.queue from lanes n where n.id = h.lane_id) from history h indexed by history_of_job
+            where h.tenant_id = :tenant_id and h.job_id = w.id and h.end_state is not null
+            order by h.run_id desc limit 1)) as queue
+from (select substr(:ids, x.key * 16 + 1, 16) as id from json_each(:ids_places) x) w;
+
+-- jobs_of_runs: the jobs of runs in any home
+with wanted as materialized (select substr(:ids, x.key * 16 + 1, 16) as id from json_each(:ids_places) x)
+select r.id as run_id, r.job_id from wanted w cross join runs r on r.id = w.id and r.tenant_id = :tenant_id
+union
+select h.run_id, h.job_id from wanted w cross join history h indexed by history_of_tenant
+    on h.tenant_id = :tenant_id and h.run_id = w.id
+union
+select d.run_id, d.job_id from wanted w cross join dead_letters d on d.run_id = w.id and d.tenant_id = :tenant_id;
