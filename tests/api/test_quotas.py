@@ -131,6 +131,7 @@ async def leave(client: Client, made: Any) -> None:
 
 
 SOURCE = {"broker": {"type": "redis", "address": "r.example.com:1", "stream": "s"}, "job": {"task": "t"}}
+ISSUER = {"issuer": "https://app.example.com", "jwks_url": "https://app.example.com/jwks"}
 KINDS = {
     "stored_jobs": Kind(make_job, delete("/v1/jobs", "job_id")),
     "stored_bytes": Kind(make_job, delete("/v1/jobs", "job_id"), SIZE),
@@ -146,6 +147,7 @@ KINDS = {
         delete("/v1/subscriptions"),
     ),
     "sources": Kind(put("/v1/sources", SOURCE), delete("/v1/sources")),
+    "issuers": Kind(put("/v1/issuers", ISSUER), delete("/v1/issuers")),
     "alerts": Kind(put("/v1/alerts", {"figure": "dead_letters", "threshold": 1}), delete("/v1/alerts")),
     "secrets": Kind(put("/v1/secrets", SECRET), delete("/v1/secrets")),
     "signing_secrets": Kind(
@@ -167,6 +169,7 @@ BOUNDED = {
     "stream_queues": ("queues",),
     "subscriptions": ("subscriptions",),
     "sources": ("sources",),
+    "issuers": ("issuers",),
     "alerts": ("alerts",),
     "tenant_secrets": ("secrets",),
     "signing_secrets": ("signing_secrets",),

@@ -15,6 +15,7 @@ from duetime.model.alert import AlertRule, Figure
 from duetime.model.audit import AuditEntry
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.graph import NewGraph, NewNode
+from duetime.model.issuer import Issuer
 from duetime.model.job import Options, encode_options
 from duetime.model.lists import JobFilter, JobStatus
 from duetime.model.notification import Subscription, Webhook
@@ -84,6 +85,7 @@ async def _fill(store: PostgresStore) -> None:
     await store.notifications.put_subscription(TENANT, Subscription("ops", Webhook("https://example.com/"), ("*",)))
     place = RedisSource(address="r.example.com:1", stream="s")
     await store.sources.put_source(TENANT, Source("orders", place, {"task": "t"}), paused=False)
+    await store.issuers.put_issuer(TENANT, Issuer("app", "https://app.example.com", "duetime:default"))
     await store.notifications.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
     tally = Tally(TENANT, "t", tried=30, failed=30)
     await store.breakers.report_attempts([tally], BreakerPolicy())

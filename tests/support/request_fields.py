@@ -26,6 +26,7 @@ BASES: dict[str, Any] = {
     "create_tenant": {"name": "acme"},
     "create_key": {"role": "viewer", "name": "k"},
     "reset_breaker": {"target": "example.com"},
+    "put_issuer": {"issuer": "https://a.example.com", "jwks_url": "https://a.example.com/jwks"},
     "put_secret": {"value": "s3cret-value", "hosts": ["example.com"]},
     "login_with_key": {"key": "dt_live_x"},
 }

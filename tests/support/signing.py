@@ -17,8 +17,9 @@ ISSUER = "https://app.example.com"
 def private_key(kind: str = "ES256", name: str = "one") -> Any:
     """A private key; the same for the same kind and name."""
     if kind.startswith("ES"):
-        curve = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}[kind]
-        return ec.generate_private_key(curve())
+        return ec.generate_private_key(
+            {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}[kind]
+        )
     if kind == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
     return rsa.generate_private_key(65537, 2048)

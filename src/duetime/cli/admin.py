@@ -116,7 +116,8 @@ def list_keys(command: ServerCommand, root: Root = False) -> None:
     """List the keys of the tenant. The text of a key is shown once, when it is created."""
     command.table(
         command.client.keys(root=root),
-        "key_id name role key=hint queues networks last_used=last_used_at expires=expires_at revoked=revoked_at",
+        "key_id name role key=hint owner tag queues networks last_used=last_used_at expires=expires_at"
+        " revoked=revoked_at",
         "no keys. Create one: duetime keys create ROLE NAME",
     )
 
@@ -129,16 +130,19 @@ def create_key(
         str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.", autocompletion=completion.role)
     ],
     name: Annotated[str, typer.Argument(help="A name for the key, such as its owner.")],
-    queue: Annotated[list[str] | None, typer.Option("--queue", help="Bind a worker key to a queue.")] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", help="Bind the key to a queue; a worker key to several.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only jobs of this owner.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only jobs with this tag.")] = None,
     expires_at: ExpiresAt = None,
     expires_in: ExpiresIn = None,
     network: Networks = None,
 ) -> None:
     """Create a key. Its text is shown once."""
     expiry = _expiry(command, expires_at, expires_in)
-    command.show(
-        command.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expiry, networks=_networks(network))
-    )
+    bounds: dict[str, Any] = {"queues": tuple(queue or ()), "owner": owner, "tag": tag, "networks": _networks(network)}
+    command.show(command.client.create_key(role, name, expires_at=expiry, **bounds))
 
 
 @keys.command()

@@ -17,6 +17,7 @@ from duetime.cli import (
     encryption,
     graphs,
     import_commands,
+    issuers,
     jobs,
     migrate,
     notifications,
@@ -71,6 +72,7 @@ application.command("import-beat")(import_commands.import_beat)
 application.command("import-apscheduler")(import_commands.import_apscheduler)
 application.add_typer(admin.tenants, name="tenants")
 application.add_typer(admin.keys, name="keys")
+application.add_typer(issuers.application, name="issuers")
 application.add_typer(sessions.sessions, name="sessions")
 application.command("login-link")(sessions.login_link)
 application.add_typer(encryption.application, name="encryption")

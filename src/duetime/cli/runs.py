@@ -47,6 +47,7 @@ def list_runs(
     ] = None,
     task: Task = None,
     queue: Queue = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only runs of jobs of this owner.")] = None,
     since: Annotated[str | None, typer.Option("--since", help="Due at or after this time.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Due before this time.")] = None,
     limit: Limit = 50,
@@ -54,7 +55,7 @@ def list_runs(
     """List runs, newest first. Continues into the archive of history, if there is one."""
     bounds: dict[str, Any] = {"start_time": since, "end_time": until, "page_size": min(limit, 200)}
     found = (
-        command.client.runs(status=status, task=task, queue=queue, **bounds)
+        command.client.runs(status=status, task=task, queue=queue, owner=owner, **bounds)
         if job is None
         else command.client.runs_of_job(job, status=status, **bounds)
     )

@@ -74,16 +74,18 @@ def create_key(
     name: str,
     *,
     queues: tuple[str, ...] = (),
+    owner: str | None = None,
+    tag: str | None = None,
     expires_at: Moment | None = None,
     networks: tuple[str, ...] | None = None,
 ) -> Ask[KeyCreated]:
     """Create a key. Its text is in the response, and never shown again.
 
-    It expires at a given time, `"never"`, or after the server's `key_lifetime`. It works from `networks` only.
+    It expires at a given time, `"never"`, or after the server's `key_lifetime`. It works from `networks` only. With an
+    `owner`, a `tag` or a queue, it sees and controls only jobs with them.
     """
-    body = job_fields(
-        role=role, name=name, queues=list(queues) or None, expires_at=expires_at, networks=_listed(networks)
-    )
+    bounds = {"queues": list(queues) or None, "owner": owner, "tag": tag, "networks": _listed(networks)}
+    body = job_fields(role=role, name=name, expires_at=expires_at, **bounds)
     return Ask("POST", "/v1/admin/keys", KeyCreated, body=body, repeatable=False)
 
 

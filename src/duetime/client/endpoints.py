@@ -14,6 +14,7 @@ from duetime.client import (
     archive_requests,
     figure_requests,
     graph_requests,
+    issuer_requests,
     job_calls,
     notification_requests,
     run_requests,
@@ -144,6 +145,10 @@ class Endpoints:
     pause_source = Sent(source_requests.pause_source)
     resume_source = Sent(source_requests.resume_source)
     delete_source = Sent(source_requests.delete_source)
+    list_issuers = Sent(issuer_requests.list_issuers)
+    get_issuer = Sent(issuer_requests.get_issuer)
+    put_issuer = Sent(issuer_requests.put_issuer)
+    delete_issuer = Sent(issuer_requests.delete_issuer)
     list_subscriptions = Sent(notification_requests.list_subscriptions)
     put_subscription = Sent(notification_requests.put_subscription)
     delete_subscription = Sent(notification_requests.delete_subscription)

@@ -22,6 +22,7 @@ class RunsOfJob(Span, total=False):
 class Runs(RunsOfJob, total=False):
     task: str | None
     queue: str | None
+    owner: str | None
 
 
 class DeadLetters(Span, total=False):
