@@ -19,6 +19,7 @@ from duetime.client import (
     archive_requests,
     figure_requests,
     graph_requests,
+    issuer_requests,
     job_calls,
     notification_requests,
     run_requests,
@@ -63,6 +64,7 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         notification_requests,
         archive_requests,
         source_requests,
+        issuer_requests,
     )
     (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
