@@ -37,15 +37,6 @@ class Autoscaler:
     def workers(self) -> int:
         return len(self._workers)
 
-    @property
-    def most_workers(self) -> int:
-        return max((count for _, count in self.steps), default=0)
-
-    @property
-    def zero_at(self) -> float | None:
-        """When the last worker was stopped; None while there are some, or were none."""
-        return self.steps[-1][0] if self.steps and not self.steps[-1][1] else None
-
     async def run(self, environ: dict[str, str], slots: int) -> None:
         """Until cancelled; then all workers are stopped."""
         try:

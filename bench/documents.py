@@ -17,8 +17,8 @@ from bench.telling import measured
 
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (
-    *("drain", "steady", "submit", "latency", "precision", "fire", "herd", "stored", "nodes", "list", "bloat"),
-    *("dashboard", "memory", "remote", "next_fire", "neighbour", "breaker", "targets", "stream", "spike"),
+    *("drain", "steady", "submit", "latency", "precision", "fire", "herd", "autoscale", "stored", "nodes", "list"),
+    *("bloat", "dashboard", "memory", "remote", "next_fire", "neighbour", "breaker", "targets", "stream", "spike"),
 )
 EXPLAINED = {
     **dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored"), "0018-where-the-time-goes.md"),

@@ -34,7 +34,7 @@ def main() -> None:
             _line(rates, "minutes' worth of churn", "runs/s", "a transaction held open", file.with_suffix(".png"))
         elif file.stem == "nodes":
             _nodes(body, folder, file.with_suffix(".png"))
-        elif file.stem in ("stored", "list", "precision", "herd", "memory", "dashboard"):
+        elif file.stem in ("stored", "list", "precision", "herd", "autoscale", "memory", "dashboard"):
             _own(body, file.with_suffix(".png"))
 
 

@@ -13,6 +13,7 @@ from duetime.cli.main import application
 from duetime.engine.configured_streams import ConfiguredStreams
 from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
+from tests.contract.hands import hand
 from tests.support.brokers import running
 from tests.support.dumps import dumped
 from tests.support.postgres import free_port
@@ -93,6 +94,37 @@ async def test_a_queue_without_runs_is_listed_with_its_stream(api: Served, redis
 
     await eventually(inside)  # depths are sampled
     assert await inside() == [("HIGH", 1)]
+
+
+async def test_what_is_in_a_stream_needs_workers(api: Served) -> None:
+    """And while its broker does not answer, no live worker is given up."""
+    if (reason := RedisServer.missing()) is not None:
+        pytest.skip(reason)
+    await hand(api.store)
+
+    async def demand() -> dict[str, Any]:
+        found = await api.get("/v1/queues/default/demand?slots=5&lag=1s&duration=1h")
+        assert found.status == 200, found.json
+        told: dict[str, Any] = found.json
+        return told
+
+    with RedisServer() as broker:
+        assert (await put(api, {"stream": {"address": broker.address}}, "default")).status == 200
+        for _ in range(12):
+            assert (await api.post("/v1/jobs", {"task": "greet"})).json["via"] == "stream"
+
+        async def seen() -> bool:
+            return (await demand())["in_streams"] == 12
+
+        await eventually(seen)  # depths are sampled, and answers are shared for some seconds
+        found = await demand()
+        assert (found["workers"], found["waiting"], found["live_workers"]) == (3, 0, 1)
+
+    async def gone() -> bool:
+        return any("broker" in note for note in (await demand())["notes"])
+
+    await eventually(gone)
+    assert ((await demand())["workers"], (await demand())["in_streams"]) == (1, 0)
 
 
 async def test_only_a_root_key_sets_a_stream(api: Served, redis: RedisServer) -> None:
