@@ -16,8 +16,10 @@ import pytest
 
 from duetime.api.endpoint import Endpoint
 from duetime.api.table import ENDPOINTS
+from duetime.errors import AccessDenied
 from duetime.ids import new_id, show
 from duetime.model.access import ALLOWED, Action, Role
+from duetime.model.scope import Scope
 from duetime.store.protocol.store import ROLES
 from duetime.store.rules import list_pages
 from duetime.store.wrappers import scoped
@@ -114,9 +116,6 @@ def test_an_open_endpoint_asks_the_store_of_the_caller() -> None:
 
 
 async def test_a_store_with_a_scope_refuses_whatever_is_not_written_for_it(api: Served) -> None:
-    from duetime.errors import AccessDenied
-    from duetime.model.scope import Scope
-
     seen = scoped.within(api.service.store, Scope(owner="ann"))
     written = {name: type(getattr(seen, name)) for name in ROLES}
     for name, kind in written.items():
@@ -164,7 +163,8 @@ async def test_another_owners_things_are_missing_and_stay_as_they_are(api: Serve
                     assert _plain(shown) == _plain(missing.body.decode()), endpoint.name
                 else:
                     assert not any(each in shown for each in secret), (endpoint.name, shown)
-            assert await rows(api) == everything, endpoint.name
+            if endpoint.method != "GET":
+                assert await rows(api) == everything, endpoint.name
 
 
 def _plain(text: str) -> str:
@@ -351,9 +351,13 @@ async def _batch(api: Served, key: str, name: str) -> Answer:
     return await api.post("/v1/jobs/batch", [{"task": "greet"}], key=key, headers={"Idempotency-Key": name})
 
 
-@pytest.mark.parametrize("repeated", [_submit, _in_body, _by_nonce, _batch])
-async def test_idempotency_keys_of_owners_never_meet(api: Served, repeated: Repeated) -> None:
+async def test_idempotency_keys_of_owners_never_meet(api: Served) -> None:
     await register(api)
+    for repeated in (_submit, _in_body, _by_nonce, _batch):
+        await never_meet(api, repeated)
+
+
+async def never_meet(api: Served, repeated: Repeated) -> None:
     name = str(new_id())
     answers = {owner: await repeated(api, key, name) for owner, key in _callers().items()}
     jobs = {owner: re.findall(r"job_\w{26}", answer.body.decode())[0] for owner, answer in answers.items()}
@@ -454,20 +458,18 @@ async def test_a_session_of_a_key_has_its_scope(api: Served) -> None:
     assert (await api.get("/v1/me", key=None, headers=cookie)).json["scope"]["owner"] == "ann"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
+async def test_a_key_with_a_scope_that_cannot_be(api: Served) -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"role": "admin", "owner": "ann"}, "owner"),
         ({"role": "root", "tag": "t"}, "tag"),
         ({"role": "worker", "owner": "ann"}, "owner"),
         ({"role": "admin", "queues": ["q"]}, "queues"),
         ({"role": "viewer", "queues": ["q", "r"]}, "queues"),
         ({"role": "viewer", "owner": "a\nb"}, "owner"),
-    ],
-)
-async def test_a_key_with_a_scope_that_cannot_be(api: Served, wrong: dict[str, Any], field: str) -> None:
-    answer = await api.post("/v1/admin/keys", {"name": "k", **wrong})
-    assert (answer.status, answer.json["field"]) == (422, field)
+    ]
+    for wrong, field in refused:
+        answer = await api.post("/v1/admin/keys", {"name": "k", **wrong})
+        assert (answer.status, answer.json["field"]) == (422, field)
 
 
 def test_a_scope_can_manage_nothing() -> None:

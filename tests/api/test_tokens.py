@@ -3,9 +3,12 @@
 import hashlib
 import hmac
 import time
+from base64 import urlsafe_b64encode
 from typing import Any
 
+import jwt
 import pytest
+from aiohttp import web
 
 from duetime.api import issuer_keys
 from duetime.model.access import Role
@@ -32,12 +35,12 @@ async def test_a_token_says_who_its_user_is(api: Served) -> None:
     assert me["scope"] == {"owner": "ann", "tag": None, "queue": None}
 
 
-@pytest.mark.parametrize("kind", ["RS256", "ES256", "ES384", "EdDSA"])
-async def test_every_kind_of_key(api: Served, kind: str) -> None:
-    await register(api, jwks=None, public_key=pem(kind), algorithms=[kind])
-    assert await status(api, token("ann", kind, headers={})) == 200
-    other = "ES256" if kind != "ES256" else "EdDSA"
-    assert await status(api, token("ann", other, headers={})) == 401
+async def test_every_kind_of_key(api: Served) -> None:
+    for kind in ("RS256", "ES256", "ES384", "EdDSA"):
+        await register(api, jwks=None, public_key=pem(kind), algorithms=[kind])
+        assert await status(api, token("ann", kind, headers={})) == 200
+        other = "ES256" if kind != "ES256" else "EdDSA"
+        assert await status(api, token("ann", other, headers={})) == 401
 
 
 def wrong_tokens() -> dict[str, str]:
@@ -58,7 +61,7 @@ def wrong_tokens() -> dict[str, str]:
         "a certificate in the header": token("ann", key="two", headers={"x5c": ["MIIB"], "kid": "one"}),
         "no algorithm": f"{part({'alg': 'none', 'kid': 'one'})}.{part(claims('ann'))}.",
         "no algorithm, in capitals": f"{part({'alg': 'NONE', 'kid': 'one'})}.{part(claims('ann'))}.{signature}",
-        "the public key as a shared secret": f"{forged}.{part('x')[:0]}{_base64(mac)}",
+        "the public key as a shared secret": f"{forged}.{_base64(mac)}",
         "a critical extension": token("ann", headers={"kid": "one", "crit": ["exp"], "exp": 1}),
         "other claims": f"{head}.{part(claims('bob'))}.{signature}",
         "no signature": f"{head}.{body}.",
@@ -95,14 +98,10 @@ def part_of_claims(now: int) -> str:
 
 def _signed(text: str) -> str:
     """A token with a good signature over any text."""
-    import jwt
-
     return jwt.PyJWS().encode(text.encode(), private_key(), algorithm="ES256", headers={"kid": "one"})
 
 
 def _base64(raw: bytes) -> str:
-    from base64 import urlsafe_b64encode
-
     return urlsafe_b64encode(raw).decode().rstrip("=")
 
 
@@ -193,48 +192,48 @@ async def test_a_replaced_key_stops_at_once(api: Served) -> None:
     assert await status(api, token("ann", key="two")) == 200
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"jwks": None}, "jwks"),
-        ({"public_key": pem()}, "public_key"),
-        ({"jwks": {}}, "jwks"),
-        ({"jwks": {"keys": []}}, "jwks"),
-        ({"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}}, "jwks.keys[0]"),
-        ({"jwks": {"keys": [{**jwk(), "d": "AAAA"}]}}, "jwks.keys[0]"),
-        ({"jwks": {"keys": [{**jwk(), "use": "enc"}]}}, "jwks.keys[0]"),
-        ({"jwks": {"keys": [{**jwk(), "x": "AAAA"}]}}, "jwks.keys[0]"),
-        ({"jwks": {"keys": [jwk(), jwk()]}}, "jwks"),
-        ({"jwks": jwks("ES384"), "algorithms": ["ES256"]}, "jwks"),
-        ({"algorithms": ["HS256"]}, "algorithms[0]"),
-        ({"algorithms": ["none"]}, "algorithms[0]"),
-        ({"algorithms": []}, "algorithms"),
-        ({"jwks": None, "public_key": "-----BEGIN PRIVATE KEY-----"}, "public_key"),
-        ({"jwks": None, "public_key": "key"}, "public_key"),
-        ({"jwks": None, "jwks_url": "http://example.com/jwks"}, None),
-        ({"jwks": None, "jwks_url": "https://127.0.0.1/jwks"}, "jwks_url"),
-        ({"jwks": None, "jwks_url": "https://user:secret@example.com/"}, "jwks_url"),
-        ({"jwks": None, "jwks_url": "file:///etc/passwd"}, "jwks_url"),
-        ({"role": "admin"}, "role"),
-        ({"max_lifetime": "2d"}, "max_lifetime"),
-        ({"max_lifetime": 0}, "max_lifetime"),
-        ({"audience": "duetime:acme"}, "audience"),
-        ({"owner_claim": ""}, "owner_claim"),
-    ],
-)
-async def test_what_is_wrong_with_an_issuer(api: Served, wrong: dict[str, Any], field: str | None) -> None:
-    answer = await register(api, **wrong)
-    if field is None:  # it is refused where it is fetched: a name may lead into an allowed network
-        assert answer.status == 200
-        assert await status(api, token("ann")) == 401
-        return
-    assert (answer.status, answer.json.get("field")) == (422, field), answer.body
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"jwks": None}, "jwks"),
+    ({"public_key": pem()}, "public_key"),
+    ({"jwks": {}}, "jwks"),
+    ({"jwks": {"keys": []}}, "jwks"),
+    ({"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}}, "jwks.keys[0]"),
+    ({"jwks": {"keys": [{**jwk(), "d": "AAAA"}]}}, "jwks.keys[0]"),
+    ({"jwks": {"keys": [{**jwk(), "use": "enc"}]}}, "jwks.keys[0]"),
+    ({"jwks": {"keys": [{**jwk(), "x": "AAAA"}]}}, "jwks.keys[0]"),
+    ({"jwks": {"keys": [jwk(), jwk()]}}, "jwks"),
+    ({"jwks": jwks("ES384"), "algorithms": ["ES256"]}, "jwks"),
+    ({"algorithms": ["HS256"]}, "algorithms[0]"),
+    ({"algorithms": ["none"]}, "algorithms[0]"),
+    ({"algorithms": []}, "algorithms"),
+    ({"jwks": None, "public_key": "-----BEGIN PRIVATE KEY-----"}, "public_key"),
+    ({"jwks": None, "public_key": "key"}, "public_key"),
+    ({"jwks": None, "jwks_url": "https://127.0.0.1/jwks"}, "jwks_url"),
+    ({"jwks": None, "jwks_url": "https://user:secret@example.com/"}, "jwks_url"),
+    ({"jwks": None, "jwks_url": "file:///etc/passwd"}, "jwks_url"),
+    ({"role": "admin"}, "role"),
+    ({"max_lifetime": "2d"}, "max_lifetime"),
+    ({"max_lifetime": 0}, "max_lifetime"),
+    ({"audience": "duetime:acme"}, "audience"),
+    ({"owner_claim": ""}, "owner_claim"),
+]
+
+
+async def test_what_is_wrong_with_an_issuer(api: Served) -> None:
+    for wrong, field in WRONG:
+        answer = await register(api, **wrong)
+        assert (answer.status, answer.json.get("field")) == (422, field), answer.body
     assert (await api.get("/v1/issuers")).json["items"] == []
 
 
-async def test_keys_are_fetched_and_rotate(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiohttp import web
+async def test_keys_do_not_come_in_the_clear_from_outside(api: Served) -> None:
+    """A name is refused where it is fetched from: it may lead into an allowed network."""
+    assert (await register(api, jwks=None, jwks_url="http://127.0.0.1/jwks")).status == 422
+    assert (await register(api, jwks=None, jwks_url="http://localhost.example.com/jwks")).status == 200
+    assert await status(api, token("ann")) == 401
 
+
+async def test_keys_are_fetched_and_rotate(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown, asked = {"keys": [jwk(), {"kty": "oct", "k": "AAAA"}]}, []
 
     async def answer(request: web.Request) -> web.Response:
