@@ -32,8 +32,8 @@ _MOST_LOOKED_UP = 400
 MOST_LABELLED = 100
 MOST_OWNED = 500
 """Up to so many jobs of a scope are looked at one by one for their runs."""
-MOST_PAGES = 50
-"""How many pages of all runs are searched for those of a scope with more jobs."""
+MOST_WINDOWS = 20
+"""How many windows of jobs a page may look at, in a scope with more jobs."""
 
 
 class Source(NamedTuple):

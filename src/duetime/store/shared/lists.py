@@ -1,10 +1,10 @@
 """Lists merge the homes in one snapshot. Each home is read newest first, up to a bound."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from duetime.model.lists import (
     DeadFilter,
@@ -25,7 +25,7 @@ from duetime.store.rules.list_pages import (
     LIVE_BOUND,
     MOST_LABELLED,
     MOST_OWNED,
-    MOST_PAGES,
+    MOST_WINDOWS,
     SPARSE_BOUND,
     EndedWalk,
     Source,
@@ -56,6 +56,15 @@ from duetime.store.shared.transaction import Row, SharedRole, Transaction
 from duetime.store.shared.transaction import found as found_row
 
 T = TypeVar("T", RunItem, DeadLetter)
+_Read = Callable[[list[UUID] | None, UUID | None, int], Awaitable[Page[T]]]
+"""Reads a page of the runs of some jobs, or (None) of all, before a run."""
+
+
+class _LabelledJobs(NamedTuple):
+    seen: list[UUID]
+    """The jobs with the first label, newest first."""
+    found: list[UUID]
+    """Those of them that have all labels."""
 
 
 class ListingRole(SharedRole):
@@ -70,92 +79,105 @@ class ListingRole(SharedRole):
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[RunItem]:
-        wanted = {
-            "tenant_id": tenant_id,
-            "before": before or LAST_ID,
-            "state": filter.state,
-            "limit": limit + 1,
-            **_rest(filter),
-        }
+        async def read(job_ids: list[UUID] | None, before: UUID | None, limit: int) -> Page[RunItem]:
+            wanted = {
+                "tenant_id": tenant_id,
+                "before": before or LAST_ID,
+                "job_ids": job_ids,
+                "state": filter.state,
+                "limit": limit + 1,
+                **_rest(filter),
+            }
 
-        async def work(transaction: Transaction) -> list[Source] | None:
-            job_ids = await _wanted_jobs(transaction, tenant_id, filter)
-            if job_ids is not None and len(job_ids) > MOST_OWNED:
-                return None
-            of_jobs = {**wanted, "job_ids": job_ids}
-            sources = []
-            if filter.state is None or not filter.state.is_end:
-                sources.append(await _live_runs(transaction, filter, of_jobs, limit))
-            if filter.state is None or filter.state.is_end:
-                read = _ended_runs if job_ids is None or filter.job_id is not None else _ended_runs_of
-                sources.append(await read(transaction, filter, of_jobs, limit))
-            return sources
+            async def work(transaction: Transaction) -> list[Source]:
+                sources = []
+                if filter.state is None or not filter.state.is_end:
+                    sources.append(await _live_runs(transaction, filter, wanted, limit))
+                if filter.state is None or filter.state.is_end:
+                    ended = _ended_runs if job_ids is None or filter.job_id is not None else _ended_runs_of
+                    sources.append(await ended(transaction, filter, wanted, limit))
+                return sources
 
-        sources = await self.transactions.reading(tenant_id).run(work)
-        if sources is not None:
-            return make_page(sources, limit)
-        plain = replace(filter, within=None)
-        return await self._walk(
-            tenant_id,
-            filter.within,
-            before,
-            limit,
-            lambda place: self.list_runs(tenant_id, plain, place, BOUND),
-            _run_id,
-        )
+            return make_page(await self.transactions.reading(tenant_id).run(work), limit)
+
+        return await self._of_jobs(tenant_id, filter, before, limit, read)
 
     async def list_dead_letters(
         self, tenant_id: int, filter: DeadFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[DeadLetter]:
         bound = limit + 1 if filter == DeadFilter() else BOUND
-        page = {"tenant_id": tenant_id, "before": before or LAST_ID, "bound": bound, "limit": limit + 1}
 
-        async def work(transaction: Transaction) -> Source | None:
-            job_ids = await _wanted_jobs(transaction, tenant_id, filter)
-            if job_ids is not None and len(job_ids) > MOST_OWNED:
-                return None
-            rows = await transaction.rows("list_dead_letters", **page, **asdict(filter), job_ids=job_ids)
+        async def read(job_ids: list[UUID] | None, before: UUID | None, limit: int) -> Page[DeadLetter]:
+            page = {"tenant_id": tenant_id, "before": before or LAST_ID, "bound": bound, "limit": limit + 1}
+            reading = self.transactions.reading(tenant_id)
+            rows = await reading.rows("list_dead_letters", **page, **asdict(filter), job_ids=job_ids)
             items = [(row["run_id"], dead_letter(row)) for row in rows if row["run_id"] is not None]
             horizon = None if job_ids is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
-            return Source(items, horizon)
+            return make_page([Source(items, horizon)], limit)
 
-        source = await self.transactions.reading(tenant_id).run(work)
-        if source is not None:
-            return make_page([source], limit)
-        plain = replace(filter, within=None)
-        return await self._walk(
-            tenant_id,
-            filter.within,
-            before,
-            limit,
-            lambda place: self.list_dead_letters(tenant_id, plain, place, BOUND),
-            _dead_run_id,
-        )
+        return await self._of_jobs(tenant_id, filter, before, limit, read)
 
-    async def _walk(
-        self,
-        tenant_id: int,
-        scope: Scope | None,
-        before: UUID | None,
-        limit: int,
-        read: Callable[[UUID | None], Awaitable[Page[T]]],
-        id_of: Callable[[T], UUID],
+    async def _of_jobs(
+        self, tenant_id: int, filter: RunFilter | DeadFilter, place: UUID | None, limit: int, read: _Read[T]
     ) -> Page[T]:
-        """The items in a scope with too many jobs to look at each: all items are read, page by page, until there are
-        enough. How many others lie between them shows only where they are more than `MOST_PAGES` can hold."""
+        """A page of the runs of all jobs, of one job, or of the jobs in a scope."""
+        labels = labels_of_scope(filter.within)
+        if filter.job_id is not None:
+            return await read([filter.job_id], place, limit)
+        if filter.within is None or not labels:
+            return await read(None, place, limit)
+        jobs = await self._labelled_jobs(tenant_id, labels, LAST_ID, MOST_OWNED + 1)
+        if len(jobs.seen) <= MOST_OWNED:
+            return await read(jobs.found, place, limit)
+        return await self._job_by_job(tenant_id, filter.within, place, limit, read)
+
+    async def _job_by_job(
+        self, tenant_id: int, scope: Scope, place: UUID | None, limit: int, read: _Read[T]
+    ) -> Page[T]:
+        """The runs in a scope with many jobs: those of its newest jobs first, a window of jobs at a time. Only jobs of
+        the scope are read, so nothing about the page depends on others. Its place is a run, after which its job goes
+        on; or a job, below which the next ones are."""
         found: list[T] = []
-        place = before
-        for _ in range(MOST_PAGES):
-            page = await read(place)
-            facts = await self.facts_of_jobs(tenant_id, {item.job_id for item in page.items})
-            found += [item for item in page.items if scope is None or scope.admits(facts[item.job_id])]
-            place = page.next
-            if len(found) > limit:
-                found = found[:limit]
-                place = id_of(found[-1])
-            if place is None or len(found) == limit:
+        below, size = place or LAST_ID, MOST_OWNED
+        job_id = None if place is None else (await self.jobs_of_runs(tenant_id, [place])).get(place)
+        if job_id is not None:
+            below = job_id
+            if scope.admits((await self.facts_of_jobs(tenant_id, [job_id]))[job_id]):
+                page = await read([job_id], place, limit)
+                found += page.items
+                if page.next is not None:
+                    return page
+        for _ in range(MOST_WINDOWS):
+            if len(found) == limit:
                 break
-        return Page(tuple(found), place)
+            jobs = await self._labelled_jobs(tenant_id, labels_of_scope(scope), below, size)
+            page = await read(jobs.found, None, limit - len(found)) if jobs.found else Page(())
+            if page.next is not None and len(jobs.found) > 1:
+                size = max(1, len(jobs.seen) // 8)
+                continue
+            found += page.items
+            if page.next is not None:
+                return Page(tuple(found), page.next)
+            if len(jobs.seen) < size:
+                return Page(tuple(found))
+            below = jobs.seen[-1]
+        return Page(tuple(found), below)
+
+    async def _labelled_jobs(
+        self, tenant_id: int, labels: list[tuple[str, str]], below: UUID, bound: int
+    ) -> _LabelledJobs:
+        (kind, value), *others = labels
+        rows = await self.transactions.reading(tenant_id).rows(
+            "list_labelled",
+            tenant_id=tenant_id,
+            before=below,
+            kind=kind,
+            value=value,
+            kinds=[kind for kind, _ in others],
+            values=[value for _, value in others],
+            bound=bound,
+        )
+        return _LabelledJobs([row["job_id"] for row in rows], [row["job_id"] for row in rows if row["among"]])
 
     async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
         reading = self.transactions.reading(tenant_id)
@@ -296,34 +318,6 @@ def _rest(filter: JobFilter | RunFilter) -> dict[str, Any]:
         "due_from": filter.due_from,
         "due_until": filter.due_until,
     }
-
-
-async def _wanted_jobs(transaction: Transaction, tenant_id: int, filter: RunFilter | DeadFilter) -> list[UUID] | None:
-    """The jobs whose runs are listed; None: those of all jobs. At most one more than `MOST_OWNED`."""
-    labels = labels_of_scope(filter.within)
-    if filter.job_id is not None or not labels:
-        return None if filter.job_id is None else [filter.job_id]
-    (kind, value), *others = labels
-    rows = await transaction.rows(
-        "list_labelled",
-        tenant_id=tenant_id,
-        before=LAST_ID,
-        kind=kind,
-        value=value,
-        kinds=[kind for kind, _ in others],
-        values=[value for _, value in others],
-        bound=MOST_OWNED + 1,
-    )
-    # Jobs without the other labels count too: more of them than this may hide others that have them.
-    return [row["job_id"] for row in rows if row["among"] or len(rows) > MOST_OWNED]
-
-
-def _run_id(run: RunItem) -> UUID:
-    return run.id
-
-
-def _dead_run_id(dead: DeadLetter) -> UUID:
-    return dead.run_id
 
 
 async def _ended_runs_of(transaction: Transaction, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
