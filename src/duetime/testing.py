@@ -51,6 +51,8 @@ from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
 _FOR_EVER = timedelta(days=1_000_000)
+_LOOK = 0.05
+"""Seconds between looks at whether anything is still due."""
 
 
 class AnyOptions(SubmitOptions, ScheduleOptions, total=False):
@@ -245,7 +247,10 @@ class Harness:
         working = asyncio.create_task(worker.run())
         first = asyncio.create_task(ended.wait())
         try:
-            await asyncio.wait({working, first}, timeout=deadline - monotonic(), return_when=asyncio.FIRST_COMPLETED)
+            while not (working.done() or first.done()) and (left := deadline - monotonic()) > 0:
+                await asyncio.wait({working, first}, timeout=min(_LOOK, left), return_when=asyncio.FIRST_COMPLETED)
+                if not await self._is_due():  # the worker has claimed everything, or a limit has postponed the rest
+                    break
             worker.stop()
             await asyncio.wait({working}, timeout=deadline - monotonic())
             if not working.done():

@@ -210,3 +210,14 @@ async def test_the_apps_own_database_is_not_touched(app: App, tmp_path: Path) ->
     await app.close()
     async with harness(app) as jobs:
         assert await jobs.run_due() == [], "each harness begins empty"
+
+
+async def test_runs_that_wait_for_a_rate_are_not_due(app: App) -> None:
+    @app.task(rate_key="partner", rate="3/m")
+    async def call() -> None: ...
+
+    async with harness(app) as jobs:
+        await app.submit_many(call.bind() for _ in range(5))
+        assert len(await jobs.run_due()) == 3
+        assert await jobs.run_due() == []
+        assert len(await jobs.advance(minutes=2)) == 2
