@@ -13,10 +13,12 @@ SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
 OUTAGE ?=
+SITE ?= build/site
+SITE_URL ?= /
 # Much of what the tests do is waiting for processes and disks: four more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --maxprocesses 8
 
-.PHONY: help up test brokers long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs release lock clean
+.PHONY: help up test brokers long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs docs-site images release lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +123,19 @@ docs: $(VENV)/.dev ## write docs/settings.md, docs/options.md, the diagram of pa
 	@$(BIN)/python -m tests.support.packages_doc
 	@$(BIN)/python -m tests.support.openapi_file
 
+docs-site: $(VENV)/.docs ## build the documentation site, without a warning, and open every page in Chromium (SITE=folder SITE_URL=/)
+	@echo "• sphinx"
+	@$(BIN)/python docs/website/build.py --site $(SITE) --url $(SITE_URL)
+	@scripts/chromium
+	@echo "• pytest, the tutorial, and every page of the site in a browser"
+	@DUETIME_TEST_SITE=$(SITE) $(BIN)/python -m pytest -q tests/browser/test_tutorial.py tests/browser/test_site.py
+
+images: $(VENV)/.dev ## the screenshots of README and docs, made by the browser tests
+	@scripts/chromium
+	@$(BIN)/python -m pytest -q tests/browser/test_pages.py
+	@for each in dashboard:now dead-letters:dead-letters graph:graph calendar:calendar; do \
+		cp tests/browser/screenshots/$${each#*:}.png docs/images/$${each%:*}.png; done
+
 release: $(VENV)/.dev ## build and check the sdist, the wheel and their bill of materials (CycloneDX) in dist; uploads nothing
 	@rm -rf dist
 	@echo "• sdist and wheel"
@@ -150,6 +165,11 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@echo "• installing the tools for tests"
 	@scripts/install requirements-dev.lock
+	@touch $@
+
+$(VENV)/.docs: requirements-docs.lock $(VENV)/.dev
+	@echo "• installing what builds the documentation site"
+	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements-docs.lock
 	@touch $@
 
 $(BIN)/python:

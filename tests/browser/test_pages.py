@@ -33,8 +33,8 @@ LOOKS: tuple[tuple[str, Literal["light", "dark"], ViewportSize], ...] = (
 )
 
 
-def serious(page: Page, *rules: str) -> list[str]:
-    """What axe finds that would keep people out: by all rules, or these."""
+def violations(page: Page, *rules: str, serious: bool = False) -> list[str]:
+    """What axe finds: by all rules, or these; everything, or only what would keep people out."""
     only = {"type": "rule", "values": list(rules)} if rules else {"type": "tag", "values": ["wcag2a", "wcag2aa"]}
     asked = json.dumps({"resultTypes": ["violations"], "runOnly": only})
     found: list[dict[str, Any]] = page.evaluate(
@@ -43,9 +43,13 @@ def serious(page: Page, *rules: str) -> list[str]:
     return [
         f"{each['id']}: {node['target']} {node['failureSummary']}"
         for each in found
-        if each["impact"] in ("serious", "critical")
+        if not serious or each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]
+
+
+def serious(page: Page, *rules: str) -> list[str]:
+    return violations(page, *rules, serious=True)
 
 
 def name_of(path: str) -> str:

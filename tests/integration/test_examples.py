@@ -1,10 +1,12 @@
 """What we show runs: every file in examples/, and every ```python block of the README and the docs.
 
 The blocks of one page run in order, in one namespace, as if they were one file whose top level may await; its apps use
-an empty folder. Functions called `test_…` are then called. A block that begins with ```python no-run is left out.
+an empty folder. Functions called `test_…` are then called. A block that begins with ```python no-run is left out; for
+```python server, a `duetime up` runs in that folder.
 """
 
 import ast
+import contextlib
 import importlib
 import inspect
 import re
@@ -33,12 +35,12 @@ def blocks(page: Path) -> Iterator[str]:
             yield "\n" * text.count("\n", 0, match.start("code")) + match["code"]
 
 
-FILES = ROOT / "docs" / "testing.md"
-"""A page of files, which `test_pytest_plugin.py` runs."""
+FILES = {ROOT / "docs" / "testing.md", ROOT / "docs" / "tutorial.md"}
+"""Pages of files, which `test_pytest_plugin.py` and `tests/browser/test_tutorial.py` run."""
 PAGES = [
     page
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
-    if page != FILES and any(blocks(page))
+    if page not in FILES and any(blocks(page))
 ]
 
 
@@ -62,6 +64,14 @@ async def test_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DUETIME_DATABASE_URL", raising=False)
     namespace: dict[str, Any] = {"__name__": page.stem}
+    with contextlib.ExitStack() as around:
+        if "\n```python server\n" in page.read_text(encoding="utf-8"):
+            up = around.enter_context(Command(tmp_path, "up", "--json"))
+            up.until(lambda up: '"up"' in up.stdout)
+        await run_blocks(page, namespace)
+
+
+async def run_blocks(page: Path, namespace: dict[str, Any]) -> None:
     try:
         for block in blocks(page):
             code = compile(block, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

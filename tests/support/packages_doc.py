@@ -57,7 +57,11 @@ def layers() -> list[list[str]]:
 
 
 def diagram() -> str:
-    lines = ["```mermaid", "flowchart TB"]
+    lines = [
+        "```mermaid",
+        "%% The packages, one box per layer. Each layer imports only from those below it.",
+        "flowchart TB",
+    ]
     names = [f"layer{number}" for number in range(len(layers()))]
     for name, packages in zip(names, layers(), strict=True):
         label = "<br/>".join(f"<b>{package}</b> · {HOLDS[package]}" for package in packages)

@@ -1,10 +1,18 @@
 """Every page of the documentation can be read: its tables are tables, and its links lead somewhere."""
 
+import json
 import re
+import shlex
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+import yaml
 
+from duetime.cli.main import application
 from tests.support import packages_doc
 
 ROOT = Path(__file__).parents[2]
@@ -12,6 +20,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _RULE = re.compile(r"\|(\s*:?-+:?\s*\|)+")
 _LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 _PATH = re.compile(r"`([\w.*/-]+/(?:[\w*-]+\.(?:py|sql|js|toml))?)`")
+_FENCED = re.compile(r"^ *```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"(?:^|[|(] ?|&& )(?:[A-Z_]+=\S+ )*(duetime (?:'[^']*'|[^'\n])*)$", re.MULTILINE)
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -66,3 +76,43 @@ def test_the_diagram_of_packages_shows_the_import_layers() -> None:
     text = packages_doc.PAGE.read_text(encoding="utf-8")
     assert text == packages_doc.with_diagram(text), "run: make docs"
     assert {name for layer in packages_doc.layers() for name in layer} == packages_doc.HOLDS.keys()
+
+
+ROOT_COMMAND: Any = typer.main.get_command(application)
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The arguments of each `duetime …` in the blocks of a page."""
+    for block in _FENCED.finditer(page.read_text(encoding="utf-8")):
+        if block["kind"] in ("", "sh"):
+            for line in _COMMAND.findall(block["code"].replace("\\\n", " ")):
+                yield shlex.split(re.split(r" [|<>] ?| && |\)", line)[0], comments=True)[1:]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))], ids=lambda page: page.name)
+def test_commands_exist_with_these_options(page: Path) -> None:
+    for words in commands(page):
+        command = ROOT_COMMAND
+        arguments = list(words)
+        while arguments and arguments[0] in getattr(command, "commands", {}):
+            command = command.commands[arguments.pop(0)]
+        if hasattr(command, "commands"):
+            assert arguments in ([], ["--help"], ["--install-completion"]), f"no such command: {' '.join(words)}"
+            continue
+        try:
+            command.make_context(command.name, list(arguments), resilient_parsing=True)
+        except Exception as error:
+            pytest.fail(f"{' '.join(words)}: {error}")
+        needed = [each for each in command.params if each.param_type_name == "argument" and each.required]
+        assert len([word for word in arguments if word == "-" or not word.startswith("-")]) >= len(needed), " ".join(
+            words
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_data_can_be_read(page: Path) -> None:
+    """JSON, TOML and YAML; an ellipsis stands for what is left out."""
+    readers: dict[str, Any] = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
+    for block in _FENCED.finditer(page.read_text(encoding="utf-8")):
+        if (read := readers.get(block["kind"])) is not None:
+            read(re.sub(r",\s*…\s*(?=[}\]])", "", block["code"]))
