@@ -19,7 +19,7 @@ from uuid import UUID
 
 from duetime.errors import InvalidInput
 
-Kind = Literal["job", "run", "wrk", "key", "pay", "gra", "sig", "ses"]
+Kind = Literal["job", "run", "wrk", "key", "pay", "gra", "sig", "ses", "blk"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _BODY = re.compile(f"[0-7][{_ALPHABET}]{{25}}")

@@ -27,6 +27,8 @@ BODIES: dict[str, Any] = {
     "rotate_signing_secret": {},
     "rotate_key": {},
     "complete_run": {},
+    "preview_bulk_action": {"action": "pause", "jobs": {}},
+    "create_bulk_action": {"action": "pause", "jobs": {}},
 }
 
 
@@ -39,6 +41,7 @@ async def things(api: Served) -> dict[str, str]:
     key = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "k"})).json
     broker = {"type": "redis", "address": "redis.example.com:6379", "stream": "orders"}
     await api.ask("PUT", "/v1/sources/orders", {"broker": broker, "job": {"task": "t"}, "paused": True})
+    bulk = (await api.post("/v1/bulk-actions", {"action": "pause", "jobs": {}})).json
     await api.post("/login", {"key": api.root}, key=None)
     session = (await api.get("/v1/sessions")).json["items"][0]
     return {
@@ -51,6 +54,7 @@ async def things(api: Served) -> dict[str, str]:
         "key_id": key["key_id"],
         "queue": "mail",
         "source": "orders",
+        "bulk_id": bulk["bulk_id"],
         "day": "2026-03-01",
         "token": "x",
     }

@@ -130,6 +130,10 @@ async def leave(client: Client, made: Any) -> None:
     assert (await client.work("DELETE", path, headers=headers)).status < 300
 
 
+async def bulk(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/bulk-actions", {"action": "pause", "jobs": {"queue": f"q{number}"}})
+
+
 SOURCE = {"broker": {"type": "redis", "address": "r.example.com:1", "stream": "s"}, "job": {"task": "t"}}
 ISSUER = {"issuer": "https://app.example.com", "jwks_url": "https://app.example.com/jwks"}
 KINDS = {
@@ -148,6 +152,7 @@ KINDS = {
     ),
     "sources": Kind(put("/v1/sources", SOURCE), delete("/v1/sources")),
     "issuers": Kind(put("/v1/issuers", ISSUER), delete("/v1/issuers")),
+    "bulk_actions": Kind(bulk, lambda client, made: client.ask("POST", f"/v1/bulk-actions/{made['bulk_id']}/stop")),
     "alerts": Kind(put("/v1/alerts", {"figure": "dead_letters", "threshold": 1}), delete("/v1/alerts")),
     "secrets": Kind(put("/v1/secrets", SECRET), delete("/v1/secrets")),
     "signing_secrets": Kind(
@@ -170,6 +175,7 @@ BOUNDED = {
     "subscriptions": ("subscriptions",),
     "sources": ("sources",),
     "issuers": ("issuers",),
+    "bulk_actions": ("bulk_actions",),
     "alerts": ("alerts",),
     "tenant_secrets": ("secrets",),
     "signing_secrets": ("signing_secrets",),

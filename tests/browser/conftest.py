@@ -110,6 +110,7 @@ def fill(shop: Shop) -> None:
         "pay": {"task": "shop.charge", "args": {"order": 17}, "retries": 0, "depends_on": ["reserve"]},
         "ship": {"task": "shop.ping", "depends_on": ["pack", "pay"]},
     }
+    shop.ask("POST", "/v1/bulk-actions", {"action": "pause", "jobs": {"tag": "none-has-this"}})
     shop.ask("POST", "/v1/graphs", {"name": "Order 17", "nodes": nodes})
 
 

@@ -19,6 +19,7 @@ PAGES = {
     "/graphs": ("Graphs", "Order 17"),
     "/calendar": ("Calendar", "Hour"),
     "/dead-letters": ("Dead letters", "has no card"),
+    "/bulk-actions": ("Bulk actions", "Pause jobs"),
     "/queues": ("Queues", "mail"),
     "/workers": ("Workers", "slots in use"),
     "/breakers": ("Breakers", "A target that keeps failing"),

@@ -14,6 +14,7 @@ from duetime.model.access import NewKey, Role
 from duetime.model.alert import AlertRule, Figure
 from duetime.model.audit import AuditEntry
 from duetime.model.breaker import BreakerPolicy, Tally
+from duetime.model.bulk import BulkPlan, JobsWork, NewBulk
 from duetime.model.graph import NewGraph, NewNode
 from duetime.model.issuer import Issuer
 from duetime.model.job import Options, encode_options
@@ -86,6 +87,8 @@ async def _fill(store: PostgresStore) -> None:
     place = RedisSource(address="r.example.com:1", stream="s")
     await store.sources.put_source(TENANT, Source("orders", place, {"task": "t"}), paused=False)
     await store.issuers.put_issuer(TENANT, Issuer("app", "https://app.example.com", "duetime:default"))
+    plan = BulkPlan(JobsWork("pause", JobFilter()), {})
+    await store.bulk.put_bulk(NewBulk(new_id(), TENANT, plan, None, "k"))
     await store.notifications.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
     tally = Tally(TENANT, "t", tried=30, failed=30)
     await store.breakers.report_attempts([tally], BreakerPolicy())

@@ -17,6 +17,7 @@ from duetime.api.table import ENDPOINTS
 from duetime.client import (
     admin_requests,
     archive_requests,
+    bulk_requests,
     figure_requests,
     graph_requests,
     issuer_requests,
@@ -63,6 +64,7 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         target_requests,
         notification_requests,
         archive_requests,
+        bulk_requests,
         source_requests,
         issuer_requests,
     )

@@ -25,6 +25,8 @@ BASES: dict[str, Any] = {
     "put_alert": {"figure": "backlog", "threshold": 1},
     "create_tenant": {"name": "acme"},
     "create_key": {"role": "viewer", "name": "k"},
+    "preview_bulk_action": {"action": "pause", "jobs": {}},
+    "create_bulk_action": {"action": "pause", "jobs": {}},
     "reset_breaker": {"target": "example.com"},
     "put_issuer": {"issuer": "https://a.example.com", "jwks_url": "https://a.example.com/jwks"},
     "put_secret": {"value": "s3cret-value", "hosts": ["example.com"]},

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from duetime.api.archive_runs import ArchiveRuns
@@ -71,6 +72,8 @@ class Service:
         self.secrets = KnownSecrets(store, self.targets)
         self.links = CompletionLinks(store.tenants)
         self.events = EventHub(store)
+        self.when_bulk_is_put: Callable[[], None] = lambda: None
+        """Wakes the runner of bulk actions, where this process has one."""
         self.seen_writable: Memory[bool, bool] = Memory(10.0)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)

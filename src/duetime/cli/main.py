@@ -11,6 +11,7 @@ import typer
 from duetime.cli import (
     admin,
     archive,
+    bulk_actions,
     calendars,
     crontab,
     doctor,
@@ -56,6 +57,7 @@ application.command("schedule")(submit.schedule)
 application.add_typer(jobs.application, name="jobs")
 application.add_typer(runs.runs, name="runs")
 application.add_typer(runs.dead, name="dead")
+application.add_typer(bulk_actions.application, name="bulk")
 application.add_typer(archive.archive, name="archive")
 application.add_typer(calendars.application, name="calendars")
 application.add_typer(graphs.graphs, name="graphs")

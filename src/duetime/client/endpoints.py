@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from duetime.client import (
     admin_requests,
     archive_requests,
+    bulk_requests,
     figure_requests,
     graph_requests,
     issuer_requests,
@@ -134,6 +135,11 @@ class Endpoints:
     group_dead_letters = Sent(run_requests.group_dead_letters)
     replay_dead_letters = Sent(run_requests.replay_dead_letters)
     discard_dead_letters = Sent(run_requests.discard_dead_letters)
+    preview_bulk_action = Sent(bulk_requests.preview_bulk_action)
+    create_bulk_action = Sent(bulk_requests.create_bulk_action)
+    list_bulk_actions = Sent(bulk_requests.list_bulk_actions)
+    get_bulk_action = Sent(bulk_requests.get_bulk_action)
+    stop_bulk_action = Sent(bulk_requests.stop_bulk_action)
     preview_schedule = Sent(run_requests.preview_schedule)
     list_calendars = Sent(run_requests.list_calendars)
     get_calendar = Sent(run_requests.get_calendar)

@@ -29,6 +29,7 @@ PAGES = (
     "/breakers",
     "/access",
     "/sessions",
+    "/bulk-actions",
     "/audit",
 )
 """The addresses of pages. The browser's router shows them."""

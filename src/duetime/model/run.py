@@ -60,6 +60,8 @@ class Event(Enum):
 
 
 _WAITING = (RunState.PENDING, RunState.RETRYING)
+REPEATABLE = (RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
+"""The ends after which a run can be repeated."""
 
 TRANSITIONS: dict[tuple[RunState, Event], tuple[RunState, ...]] = {
     (RunState.PENDING, Event.CLAIM): (RunState.RUNNING,),

@@ -50,6 +50,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Places at brokers whose messages create jobs."""
     issuers: int | None = None
     """Issuers of tokens."""
+    bulk_actions: int | None = None
+    """Bulk actions that are not over."""
     alerts: int | None = None
     secrets: int | None = None
     signing_secrets: int | None = None
@@ -86,6 +88,7 @@ DEFAULT_LIMITS = TenantLimits(
     subscriptions=100,
     sources=100,
     issuers=100,
+    bulk_actions=20,
     alerts=100,
     secrets=1_000,
     signing_secrets=10,

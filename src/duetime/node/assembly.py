@@ -19,6 +19,7 @@ from duetime.crypto.tls import ClientTls
 from duetime.engine.alarm import Alarm
 from duetime.engine.archiver import Archiver, ArchiverLoop
 from duetime.engine.breaker_timer import BreakerTimer, breaker_policy
+from duetime.engine.bulk_runner import BulkRunner
 from duetime.engine.canary import Canary
 from duetime.engine.clock_guard import ClockGuard
 from duetime.engine.configured_streams import ConfiguredStreams
@@ -260,6 +261,9 @@ class Node:
             store.listen(service.gateway.hint)
             reader = SourceReader(service, self.meters)
             self._loops.append(Loop("sources", reader.tick, jitter=0.2))
+            bulk = Loop("bulk actions", BulkRunner(service.store).tick, jitter=0.2)
+            service.when_bulk_is_put = bulk.wake
+            self._loops.append(bulk)
             rooms = service.gateway.rooms
             lander = StreamLander(store, brokers, self.meters, rooms, lease=self._settings.lease)
             service.gateway.when_one_waits(lander.loop.wake)

@@ -38,6 +38,7 @@ class LimitsBody(Request, frozen=True):
     subscriptions: Most | UnsetType | None = UNSET
     sources: Most | UnsetType | None = UNSET
     issuers: Most | UnsetType | None = UNSET
+    bulk_actions: Most | UnsetType | None = UNSET
     alerts: Most | UnsetType | None = UNSET
     secrets: Most | UnsetType | None = UNSET
     signing_secrets: Most | UnsetType | None = UNSET

@@ -11,7 +11,7 @@ from duetime.spec.bodies import ExcludeBody
 from duetime.spec.derived import OF_EDITS, OPTIONS, answer_struct, patch_struct, request_struct
 from duetime.spec.fields import Args, Moment, Name, PriorityName, Request, Text
 from duetime.spec.shown import SHOWN
-from duetime.wire.fields import InStreamView, PageQuery
+from duetime.wire.fields import Cursor, InStreamView, PageSize
 
 
 class JobWhat(Request, frozen=True):
@@ -164,7 +164,9 @@ class JobPage(Struct, frozen=True):
     """What is in the streams of the tenant's queues: the jobs of those runs are not in the list."""
 
 
-class JobQuery(PageQuery, frozen=True):
+class JobConditions(Request, frozen=True):
+    """Which jobs: all given conditions must hold. Without a condition: all of them."""
+
     status: JobStatus | None = None
     owner: Text | None = None
     name: Text | None = None
@@ -175,6 +177,11 @@ class JobQuery(PageQuery, frozen=True):
     recurring: bool | None = None
     start_time: Annotated[Moment, Meta(description="Due at or after this time.")] | None = None
     end_time: Annotated[Moment, Meta(description="Due before this time.")] | None = None
+
+
+class JobQuery(JobConditions, frozen=True):
+    page_size: PageSize = 50
+    cursor: Cursor | None = None
     fires_from: (
         Annotated[Moment, Meta(description="With a run at or after this moment, and before `fires_until`.")] | None
     ) = None

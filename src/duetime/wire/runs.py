@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from duetime.model.lists import JobStatus
 from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
-from duetime.wire.fields import InStreamView, PageQuery
+from duetime.wire.fields import Cursor, InStreamView, PageSize
 
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
@@ -97,16 +97,28 @@ class RunPage(Struct, frozen=True):
     """Whether runs on this page were read from the archive."""
 
 
-class RunsOfJobQuery(PageQuery, frozen=True):
+class _RunConditions(Request, frozen=True):
     status: RunStateName | None = None
     start_time: Annotated[Moment, Meta(description="Due at or after this time.")] | None = None
     end_time: Annotated[Moment, Meta(description="Due before this time.")] | None = None
 
 
-class RunQuery(RunsOfJobQuery, frozen=True):
+class RunConditions(_RunConditions, frozen=True):
+    """Which runs: all given conditions must hold. Without a condition: all of them."""
+
     task: Name | None = None
     queue: Name | None = None
     owner: Annotated[Text, Meta(description="Runs of jobs of this owner. Archived runs are left out.")] | None = None
+
+
+class RunsOfJobQuery(_RunConditions, frozen=True):
+    page_size: PageSize = 50
+    cursor: Cursor | None = None
+
+
+class RunQuery(RunConditions, frozen=True):
+    page_size: PageSize = 50
+    cursor: Cursor | None = None
 
 
 class JobStatusAnswer(Struct, frozen=True, kw_only=True):
@@ -177,7 +189,7 @@ class DeadLetterPage(Struct, frozen=True):
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
 
 
-class DeadLetterQuery(PageQuery, frozen=True):
+class _DeadLetterConditions(Request, frozen=True):
     job_id: JobId | None = None
     task: Name | None = None
     queue: Name | None = None
@@ -188,18 +200,15 @@ class DeadLetterQuery(PageQuery, frozen=True):
     end_time: Annotated[Moment, Meta(description="Died before this time.")] | None = None
 
 
-class DeadLetterFilter(Request, frozen=True):
+class DeadLetterQuery(_DeadLetterConditions, frozen=True):
+    page_size: PageSize = 50
+    cursor: Cursor | None = None
+
+
+class DeadLetterFilter(_DeadLetterConditions, frozen=True):
     """Which dead letters: all given conditions must hold. Without a condition: all of them."""
 
     run_id: RunId | None = None
-    job_id: JobId | None = None
-    task: Name | None = None
-    queue: Name | None = None
-    failure: FailureName | None = None
-    error: Annotated[Text, Meta(description="Text that the error contains.")] | None = None
-    fingerprint: Fingerprint | None = None
-    start_time: Annotated[Moment, Meta(description="Died at or after this time.")] | None = None
-    end_time: Annotated[Moment, Meta(description="Died before this time.")] | None = None
 
 
 class ReplayRequest(DeadLetterFilter, frozen=True):

@@ -5,16 +5,13 @@ from datetime import timedelta
 
 import msgspec
 
-from duetime import ids
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.list_filters import dead_filter
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.failure import FailureClass
-from duetime.model.lists import DeadFilter
-from duetime.model.schedule import check_moment
 from duetime.wire.runs import (
     DeadLetterFilter,
     DeadLetterGroupQuery,
@@ -34,7 +31,7 @@ routes = Routes("Dead letters")
 @routes.get("/v1/dead-letters", Action.READ, scoped=True, query=DeadLetterQuery, answer=DeadLetterPage)
 async def list_dead_letters(call: Call) -> DeadLetterPage:
     """List dead letters, newest first by their due time."""
-    wanted = _filter(call.query)
+    wanted = dead_filter(call.query)
     before = await call.page_start()
     page = await call.store.lists.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
     return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await call.next_cursor(page.next))
@@ -61,7 +58,7 @@ async def replay_dead_letters(call: Call) -> Reply:
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
     found = await call.store.replay.replay_dead_letters(
         call.tenant_id,
-        _filter(request),
+        dead_filter(request),
         os.urandom(8),
         request.limit,
         request.rate,
@@ -77,24 +74,9 @@ async def replay_dead_letters(call: Call) -> Reply:
 async def discard_dead_letters(call: Call) -> Discarded:
     """Discard the dead letters that match, oldest first."""
     request = call.body
-    count = await call.store.replay.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
+    count = await call.store.replay.discard_dead_letters(call.tenant_id, dead_filter(request), request.limit)
     await call.act("dead_letters.discard", _about(request), f"{count} dead letters")
     return Discarded(count)
-
-
-def _filter(given: DeadLetterQuery | DeadLetterFilter) -> DeadFilter:
-    run_id = given.run_id if isinstance(given, DeadLetterFilter) else None
-    return DeadFilter(
-        run_id=None if run_id is None else ids.parse("run", run_id),
-        job_id=None if given.job_id is None else ids.parse("job", given.job_id),
-        task=given.task,
-        queue=given.queue,
-        failure=None if given.failure is None else FailureClass[given.failure.upper()],
-        died_from=None if given.start_time is None else check_moment(given.start_time, "start_time"),
-        died_until=None if given.end_time is None else check_moment(given.end_time, "end_time"),
-        error=given.error,
-        fingerprint=given.fingerprint,
-    )
 
 
 def _about(request: DeadLetterFilter) -> str:

@@ -9,6 +9,7 @@ from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_of, told_again
 from duetime.api.job_maker import JobMaker, needs_the_day
 from duetime.api.job_views import job_summary, job_view, receipt
+from duetime.api.list_filters import job_filter
 from duetime.api.problems import INVALID_INPUT, Problem
 from duetime.api.stream_views import in_streams, job_in_stream
 from duetime.engine.backfill import check_rate, fires_between
@@ -17,9 +18,7 @@ from duetime.errors import InStream, InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.forecast import FARTHEST
-from duetime.model.lists import JobFilter
 from duetime.model.schedule import check_moment
-from duetime.model.structs import struct_like
 from duetime.model.tracing import traced
 from duetime.wire.fields import Nothing
 from duetime.wire.jobs import (
@@ -88,14 +87,7 @@ async def create_job(call: Call) -> Reply:
 async def list_jobs(call: Call) -> JobPage:
     """List jobs, newest first, without their arguments."""
     query = call.query
-    wanted = struct_like(
-        JobFilter,
-        query,
-        due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
-        due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
-        ids=None,
-        within=None,
-    )
+    wanted = job_filter(query)
     store = call.store
     before = await call.page_start()
     if query.fires_from is None and query.fires_until is None:

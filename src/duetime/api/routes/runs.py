@@ -4,19 +4,19 @@ import os
 from contextlib import suppress
 from typing import Literal
 
+import msgspec
+
 from duetime import ids
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.list_filters import run_filter
 from duetime.api.run_views import run_summary, run_view
 from duetime.api.stream_views import in_streams, run_in_stream, status_in_stream
 from duetime.errors import InStream
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.lists import JobReport, RunFilter
-from duetime.model.run import RunState
-from duetime.model.schedule import check_moment
-from duetime.model.scope import scope_of
 from duetime.wire.fields import Nothing
 from duetime.wire.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 
@@ -57,33 +57,13 @@ async def list_runs_of_job(call: Call) -> RunPage:
     with suppress(InStream):
         # Raises NotFound for a job that does not exist.
         await call.store.lists.job_status(call.tenant_id, job_id)
-    query = call.query
-    return await _page(
-        call,
-        RunFilter(
-            job_id=job_id,
-            state=None if query.status is None else RunState[query.status],
-            due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
-            due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
-        ),
-    )
+    return await _page(call, msgspec.structs.replace(run_filter(call.query), job_id=job_id))
 
 
 @routes.get("/v1/runs", Action.READ, scoped=True, query=RunQuery, answer=RunPage)
 async def list_runs(call: Call) -> RunPage:
     """List runs, newest first by their due time."""
-    query = call.query
-    return await _page(
-        call,
-        RunFilter(
-            state=None if query.status is None else RunState[query.status],
-            task=query.task,
-            queue=query.queue,
-            within=scope_of(owner=query.owner),
-            due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
-            due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
-        ),
-    )
+    return await _page(call, run_filter(call.query))
 
 
 @routes.get("/v1/runs/{run_id}", Action.READ, scoped=True, answer=RunView)

@@ -9,6 +9,7 @@ import { html, render, useEffect, useState } from "./core/view.js";
 import { Access } from "./pages/access.js";
 import { Audit } from "./pages/audit.js";
 import { Breakers } from "./pages/breakers.js";
+import { BulkActionsPage } from "./pages/bulk_actions.js";
 import { Calendar } from "./pages/calendar.js";
 import { DeadLetters } from "./pages/dead_letters.js";
 import { Graph, Graphs } from "./pages/graphs.js";
@@ -39,6 +40,7 @@ const PAGES = [
   [/^\/graphs\/([^/]+)$/, Graph, "Graph"],
   [/^\/calendar$/, Calendar, "Calendar"],
   [/^\/dead-letters$/, DeadLetters, "Dead letters"],
+  [/^\/bulk-actions$/, BulkActionsPage, "Bulk actions"],
   [/^\/queues$/, Queues, "Queues"],
   [/^\/workers$/, Workers, "Workers"],
   [/^\/breakers$/, Breakers, "Breakers"],
@@ -54,6 +56,7 @@ const PLACES = [
   { href: "/graphs", word: "Graphs" },
   { href: "/calendar", word: "Calendar" },
   { href: "/dead-letters", word: "Dead letters" },
+  { href: "/bulk-actions", word: "Bulk actions" },
   { href: "/queues", word: "Queues", line: true },
   { href: "/workers", word: "Workers" },
   { href: "/breakers", word: "Breakers" },

@@ -816,6 +816,27 @@ create table duetime.issuers (
     primary key (tenant_id, name)
 );
 
+-- Actions on everything that a filter matches, and how far they are. The holder continues one; two at once do nothing twice.
+create table duetime.bulk_actions (
+    id uuid primary key,
+    tenant_id integer not null,
+    body bytea not null,
+    key_id uuid,
+    actor text not null,
+    below uuid, -- where the list continues; null at its beginning
+    done bigint not null default 0,
+    skipped bigint not null default 0,
+    failed bigint not null default 0,
+    errors bytea not null,
+    created_at timestamptz not null,
+    finished_at timestamptz,
+    stopped boolean not null default false,
+    holder uuid,
+    held_until timestamptz not null default '-infinity'
+);
+create index bulk_actions_of_tenant on duetime.bulk_actions (tenant_id, id);
+create index bulk_actions_to_do on duetime.bulk_actions (held_until) where finished_at is null;
+
 -- How far the event stream was turned into notifications; `number` is null while no subscription exists. The holder is
 -- an optimisation that spares other nodes the work: two nodes at once notify nothing twice.
 create table duetime.notifying (
@@ -892,6 +913,8 @@ create trigger within_quotas after insert on duetime.sources referencing new tab
     for each statement execute function duetime.keep_quotas('sources');
 create trigger within_quotas after insert on duetime.issuers referencing new table as added
     for each statement execute function duetime.keep_quotas('issuers');
+create trigger within_quotas after insert on duetime.bulk_actions referencing new table as added
+    for each statement execute function duetime.keep_quotas('bulk_actions');
 create trigger within_quotas after insert on duetime.alerts referencing new table as added
     for each statement execute function duetime.keep_quotas('alerts');
 create trigger within_quotas after insert on duetime.tasks referencing new table as added
@@ -914,7 +937,7 @@ begin
     foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'deleted_jobs',
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
-        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'alerts', 'live_logs', 'suspects', 'archive_parts']
+        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'bulk_actions', 'alerts', 'live_logs', 'suspects', 'archive_parts']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.

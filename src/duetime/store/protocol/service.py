@@ -16,6 +16,7 @@ from duetime.model.alert import Alert, AlertRule
 from duetime.model.attempt import Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally
+from duetime.model.bulk import Bulk, BulkStep, NewBulk
 from duetime.model.defaults import Defaults
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.idempotency import KeyedRequest
@@ -535,3 +536,30 @@ class Sources(Protocol):
 
     async def release_source(self, source: StoredSource, holder: UUID) -> None:
         """Let another node read it at once."""
+
+
+class BulkActions(Protocol):
+    """Actions on everything that a filter matches."""
+
+    async def put_bulk(self, bulk: NewBulk, request: KeyedRequest | None = None) -> Bulk:
+        """Store a bulk action, which then waits for a server. Of those that are over, the newest ones are kept."""
+
+    async def bulks(self, tenant_id: int, limit: int = 50) -> list[Bulk]:
+        """The bulk actions of a tenant, newest first."""
+
+    async def bulk(self, tenant_id: int, bulk_id: UUID) -> Bulk:
+        """Raises `NotFound`."""
+
+    async def stop_bulk(self, tenant_id: int, bulk_id: UUID) -> Bulk:
+        """End a bulk action where it is. One that is over stays as it is. Raises `NotFound`."""
+
+    async def take_bulk(self, holder: UUID, period: timedelta) -> Bulk | None:
+        """Reserve a bulk action of any tenant for `period`: of those that no other server holds, the one that was left
+        alone for longest."""
+
+    async def keep_bulk(self, bulk: Bulk, holder: UUID, step: BulkStep, period: timedelta) -> bool:
+        """Add a batch, and hold the action for `period`. False, and nothing is added, if another server holds it, or
+        it was stopped."""
+
+    async def leave_bulk(self, bulk: Bulk, holder: UUID, wait: timedelta) -> None:
+        """Let any server continue it, after `wait`."""

@@ -36,6 +36,7 @@ from duetime.store.protocol.service import (
     Answers,
     Audit,
     Breakers,
+    BulkActions,
     Clocks,
     Events,
     Figures,
@@ -506,6 +507,7 @@ class Store(ABC):
     notifications: Notifications
     sources: Sources
     issuers: Issuers
+    bulk: BulkActions
     secrets: Secrets
     reencryption: Reencryption
     streams: Streams

@@ -33,6 +33,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "subscriptions": ("subscriptions", "delete some"),
     "sources": ("sources", "delete some"),
     "issuers": ("issuers of tokens", "delete some"),
+    "bulk_actions": ("bulk actions at once", "wait until one is over, or stop one"),
     "alerts": ("alerts", "delete some"),
     "secrets": ("secrets", "delete some"),
     "signing_secrets": ("valid signing secrets", "rotate with a shorter overlap"),

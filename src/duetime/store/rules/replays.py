@@ -9,9 +9,7 @@ import msgspec
 from duetime.errors import Conflict
 from duetime.ids import run_id, show, time_of
 from duetime.model.job import Options, decode_options, encode_options
-from duetime.model.run import RunState
-
-REPEATABLE = (RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
+from duetime.model.run import REPEATABLE, RunState
 
 
 class Repeat(NamedTuple):

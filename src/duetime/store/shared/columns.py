@@ -26,14 +26,14 @@ class Kind(Enum):
 _NAMES = {
     Kind.PLAIN: """
         action actor address age agent answer args arguments arrived attempt attempt_state bad body busy bytes
-        checkpoint checksum child claim_no count counted crowd day dead_letters depth detail digest end_state ends error
-        errors expires failed failure fence fingerprint fires_per_second flow followed generation hash held_back hint
-        history home_lane jobs key key_name keys kind lane_id level limit_id live logs losses lost made marks message
-        met missed name need nodes number object options otherwise owed owner parent pass_no place plan problem progress
-        queue quotas rate read reason received repeated result retried role rows rule running running_runs runs said
-        schedule seen settings size slots standing state status stored_jobs stretch submissions_per_second tag target
-        task tenant tenant_id text there tier timeout_ms token_hash tried trips unended unmet unplanned value version
-        wanted weight wrapped wrapped_by
+        checkpoint checksum child claim_no count counted crowd day dead_letters depth detail digest done
+        end_state ends error errors expires failed failure fence fingerprint fires_per_second flow followed
+        generation hash held_back hint history home_lane jobs key key_name keys kind lane_id level limit_id live
+        logs losses lost made marks message met missed name need nodes number object options otherwise owed
+        owner parent pass_no place plan problem progress queue quotas rate read reason received repeated result
+        retried role rows rule running running_runs runs said schedule seen settings size skipped slots standing
+        state status stored_jobs stretch submissions_per_second tag target task tenant tenant_id text there tier
+        timeout_ms token_hash tried trips unended unmet unplanned value version wanted weight wrapped wrapped_by
     """,
     Kind.FLAG: """
         among cancel_requested crowded elsewhere encrypt_args exact held known one_off open paused recurring retired
@@ -47,7 +47,7 @@ _NAMES = {
     """,
     Kind.DURATION: "period ran_for",
     Kind.ID: """
-        child_id end_id first_run graph_id highest id job_id key_0 key_1 key_2 key_id last_run live_id lowest
+        below child_id end_id first_run graph_id highest id job_id key_0 key_1 key_2 key_id last_run live_id lowest
         parent_id payload_id run_id session_id worker_id
     """,
     Kind.IDS: "ids run_ids",

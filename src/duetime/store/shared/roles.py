@@ -6,6 +6,7 @@ from duetime.store.protocol.store import Claims
 from duetime.store.shared.access import AccessRole
 from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
+from duetime.store.shared.bulk import BulkRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.clocks import ClockRole
 from duetime.store.shared.control import ControlRole
@@ -51,6 +52,7 @@ class SharedRoles(TypedDict):
     notifications: NotifyingRole
     sources: SourceRole
     issuers: IssuerRole
+    bulk: BulkRole
     secrets: SecretRole
     reencryption: ResealingRole
 
@@ -78,6 +80,7 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "notifications": NotifyingRole(context),
         "sources": SourceRole(context),
         "issuers": IssuerRole(context),
+        "bulk": BulkRole(context),
         "secrets": SecretRole(context),
         "reencryption": ResealingRole(context),
     }

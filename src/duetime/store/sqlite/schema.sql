@@ -731,6 +731,27 @@ create table issuers (
     primary key (tenant_id, name)
 ) strict, without rowid;
 
+-- Actions on everything that a filter matches, and how far they are.
+create table bulk_actions (
+    id blob primary key,
+    tenant_id integer not null,
+    body blob not null,
+    key_id blob,
+    actor text not null,
+    below blob, -- where the list continues; null at its beginning
+    done integer not null default 0,
+    skipped integer not null default 0,
+    failed integer not null default 0,
+    errors blob not null,
+    created_at integer not null,
+    finished_at integer,
+    stopped integer not null default 0,
+    holder blob,
+    held_until integer not null default 0
+) strict, without rowid;
+create index bulk_actions_of_tenant on bulk_actions (tenant_id, id);
+create index bulk_actions_to_do on bulk_actions (held_until) where finished_at is null;
+
 -- How far the event stream was turned into notifications; `number` is null while no subscription exists.
 create table notifying (
     one integer primary key check (one = 1),
@@ -793,6 +814,7 @@ end;
 {within: subscriptions | subscriptions | count(*) | tenant_id = new.tenant_id}
 {within: sources | sources | count(*) | tenant_id = new.tenant_id}
 {within: issuers | issuers | count(*) | tenant_id = new.tenant_id}
+{within: bulk_actions | bulk_actions | count(*) | tenant_id = new.tenant_id and finished_at is null}
 {within: alerts | alerts | count(*) | tenant_id = new.tenant_id}
 
 -- template queues_within(table, name, at, counted)

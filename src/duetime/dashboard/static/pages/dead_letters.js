@@ -8,6 +8,7 @@ import { may } from "../core/session.js";
 import { html, useRef, useState } from "../core/view.js";
 import { number, plural } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
+import { BulkActions } from "../parts/bulk.js";
 import { Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
 
 const AT_ONCE = 100;
@@ -18,6 +19,7 @@ export function DeadLetters() {
     live: ofKind("failed", "fired", "submitted"),
   });
   return html`<${Head} title="Dead letters">Runs that used all their attempts, kept for inspection and replay.</${Head}>
+    ${data && data.groups.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${{}} />`}
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.groups.length && html`<div class="card"><${Empty} title="No dead letters.">No run has used all its attempts.</${Empty}></div>`}

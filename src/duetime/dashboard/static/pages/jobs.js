@@ -10,6 +10,7 @@ import { html, useEffect, useState } from "../core/view.js";
 import { moment, number, plural, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Bars, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
 
@@ -18,6 +19,9 @@ const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED
 const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time", "fires_from", "fires_until"];
 
 const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
+
+/** As a request body takes it: not all of a query is text there. */
+const typed = (filter) => (filter.recurring ? { ...filter, recurring: filter.recurring === "true" } : filter);
 
 export function Jobs({ query }) {
   const filter = filterOf(query);
@@ -45,6 +49,7 @@ export function Jobs({ query }) {
       One-off and recurring jobs.
     </${Head}>
     <${Finder} filter=${filter} />
+    ${!filter.fires_from && html`<${BulkActions} objects="jobs" filter=${typed(filter)} />`}
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
     ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} />`}

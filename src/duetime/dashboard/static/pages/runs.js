@@ -7,6 +7,7 @@ import { listPage } from "../core/pages.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { title } from "../core/words.js";
 import { Empty, Head, Loading, Pager, Wrong } from "../parts/basics.js";
+import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
 import { RunTable } from "../parts/run_table.js";
 
@@ -40,6 +41,7 @@ export function Runs({ query }) {
       <label><span class="hidden-words">Queue</span><input name="queue" type="search" placeholder="Queue" value=${filter.queue || ""} /></label>
       <button>Find</button>
     </form>
+    <${BulkActions} objects="runs" filter=${Object.fromEntries(Object.entries(filter).filter(([, value]) => value))} />
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
     ${page && page.items.length > 0 && html`<${RunTable} runs=${page.items} />`}

@@ -18,6 +18,8 @@ begin
         when 'subscriptions' then (select count(*) from duetime.subscriptions s where s.tenant_id = tenant)
         when 'sources' then (select count(*) from duetime.sources s where s.tenant_id = tenant)
         when 'issuers' then (select count(*) from duetime.issuers i where i.tenant_id = tenant)
+        when 'bulk_actions' then (
+            select count(*) from duetime.bulk_actions b where b.tenant_id = tenant and b.finished_at is null)
         when 'alerts' then (select count(*) from duetime.alerts a where a.tenant_id = tenant)
         when 'secrets' then (select count(*) from duetime.tenant_secrets s where s.tenant_id = tenant)
         when 'signing_secrets' then (

@@ -1,0 +1,47 @@
+"""Actions on everything that matches: counted first, followed to their end."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Looking
+from tests.browser.test_pages import serious
+
+
+def test_everything_that_matches_is_paused_and_cancelled(looking: Looking) -> None:
+    for number in range(60):
+        looking.shop.submit("ping", name=f"Herd {number}", every="1h", tags=["herd"])
+    page = looking.go("/jobs?tag=herd")
+    everything = page.get_by_role("group", name="All that match")
+    everything.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Pause 60 jobs?")
+    expect(dialog).to_contain_text("Herd 59")
+    assert serious(page) == []
+    dialog.get_by_role("button", name="Keep them").click()
+    everything.get_by_role("button", name="Pause").click()
+    dialog.get_by_role("button", name="Pause 60 jobs").click()
+    expect(page.get_by_text("Pause jobs: 60 done")).to_be_visible()
+    expect(page.locator("tbody .badge.warn")).to_have_count(50)
+    looking.shoot("bulk")
+    everything.get_by_role("button", name="Pause").click()
+    expect(dialog).to_contain_text("60 jobs match, and none of them changes.")
+    dialog.get_by_role("button", name="Close").click()
+    everything.get_by_role("button", name="Cancel").click()
+    dialog.get_by_role("button", name="Cancel 60 jobs").click()
+    expect(page.get_by_text("Cancel jobs: 60 done")).to_be_visible()
+    page.get_by_role("link", name="Bulk actions").first.click()
+    row = page.get_by_role("row").filter(has_text="Cancel jobs").first
+    expect(row).to_contain_text("tag = herd")
+    expect(row).to_contain_text(re.compile("done"))
+
+
+def test_a_bulk_action_is_stopped(looking: Looking) -> None:
+    for number in range(30):
+        looking.shop.submit("ping", name=f"Slow herd {number}", every="1h", tags=["slowly"])
+    looking.shop.ask("POST", "/v1/bulk-actions", {"action": "run", "jobs": {"tag": "slowly"}, "rate": 0.5})
+    page = looking.go("/bulk-actions")
+    row = page.get_by_role("row").filter(has_text="tag = slowly")
+    row.get_by_role("button", name="Stop").click()
+    expect(row).to_contain_text("stopped")
+    expect(row.get_by_role("button", name="Stop")).to_have_count(0)
