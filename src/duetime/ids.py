@@ -117,6 +117,16 @@ def parse(kind: Kind, text: str) -> UUID:
     return UUID(int=int(body.translate(_AS_PYTHON), 32))
 
 
+def beginning(kind: Kind, text: str) -> tuple[UUID, UUID] | None:
+    """The lowest and the highest id that begins with this text, with or without its kind; None: it is too short to mean
+    an id, or none begins so."""
+    body = text.removeprefix(f"{kind}_")
+    if not 6 <= len(body) <= 26 or _BODY.fullmatch(body.ljust(26, "0")) is None:
+        return None
+    low, high = (int(body.ljust(26, fill).translate(_AS_PYTHON), 32) for fill in "0z")
+    return UUID(int=low), UUID(int=high)
+
+
 def _once_at(job: UUID, milliseconds: int) -> UUID:
     own = (job.int >> 64 & 0xFFF) << 62 | job.int & 0x3FFF_FFFF_FFFF_FFFF
     return UUID(int=_assemble(milliseconds, 8, own))

@@ -32,6 +32,7 @@ HOUR = timedelta(hours=1)
 # What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
 NOT_FOR_TENANTS = {
     *("claims", "secrets", "data_keys", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
+    "search_index",
     "function_files",
     *("spent", "stream_queues", "archive_days"),
     *("lane_changes", "lane_requests", "sessions", "login_links", "fire_rates", "token_buckets"),
@@ -87,6 +88,7 @@ async def _fill(store: PostgresStore) -> None:
     place = RedisSource(address="r.example.com:1", stream="s")
     await store.sources.put_source(TENANT, Source("orders", place, {"task": "t"}), paused=False)
     await store.issuers.put_issuer(TENANT, Issuer("app", "https://app.example.com", "duetime:default"))
+    await store.search.index_labels(uuid.UUID(int=0), uuid.UUID(int=(1 << 128) - 1), 100)
     plan = BulkPlan(JobsWork("pause", JobFilter()), {})
     await store.bulk.put_bulk(NewBulk(new_id(), TENANT, plan, None, "k"))
     await store.notifications.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))

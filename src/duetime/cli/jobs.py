@@ -22,6 +22,9 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number
 @list_command
 def list_jobs(
     command: ServerCommand,
+    search: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="Part of a name, task, tag, owner, key or id.")
+    ] = None,
     status: Annotated[
         str | None,
         typer.Option("--status", help="Such as PENDING, FAILED, ACTIVE.", autocompletion=completion.job_status),
@@ -36,7 +39,7 @@ def list_jobs(
     """List jobs, newest first."""
     page_size = min(limit, 200)
     found = command.client.jobs(
-        status=status, task=task, queue=queue, owner=owner, name=name, tag=tag, page_size=page_size
+        search=search, status=status, task=task, queue=queue, owner=owner, name=name, tag=tag, page_size=page_size
     )
     command.table(
         limited(found, limit),

@@ -76,6 +76,7 @@ def create_jobs(
 
 
 class Jobs(Span, total=False):
+    search: str | None
     status: str | None
     owner: str | None
     name: str | None

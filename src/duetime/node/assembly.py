@@ -33,6 +33,7 @@ from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.relay import Relay
 from duetime.engine.scanner import Scanner
+from duetime.engine.search_indexer import SearchIndexer
 from duetime.engine.settler import settling
 from duetime.engine.stream_keeper import StreamKeeper
 from duetime.engine.stream_lander import StreamLander
@@ -263,6 +264,7 @@ class Node:
             self._loops.append(Loop("sources", reader.tick, jitter=0.2))
             bulk = Loop("bulk actions", BulkRunner(service.store).tick, jitter=0.2)
             service.when_bulk_is_put = bulk.wake
+            self._loops.append(Loop("search index", SearchIndexer(store).tick, jitter=0.2))
             self._loops.append(bulk)
             rooms = service.gateway.rooms
             lander = StreamLander(store, brokers, self.meters, rooms, lease=self._settings.lease)

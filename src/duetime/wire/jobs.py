@@ -167,6 +167,9 @@ class JobPage(Struct, frozen=True):
 class JobConditions(Request, frozen=True):
     """Which jobs: all given conditions must hold. Without a condition: all of them."""
 
+    search: (
+        Annotated[Text, Meta(description="Part of the name, task, a tag, the owner, key or id, in any case.")] | None
+    ) = None
     status: JobStatus | None = None
     owner: Text | None = None
     name: Text | None = None

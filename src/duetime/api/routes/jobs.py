@@ -106,7 +106,7 @@ async def _span(call: Call) -> tuple[datetime, datetime]:
     for name in ("fires_from", "fires_until"):
         if getattr(query, name) is None:
             raise InvalidInput("is missing", field=name, remedy="give fires_from and fires_until")
-    for name in ("owner", "name", "tag", "key", "start_time", "end_time"):
+    for name in ("search", "owner", "name", "tag", "key", "start_time", "end_time"):
         if getattr(query, name) is not None:
             raise InvalidInput("cannot be combined with fires_from", field=name, remedy="omit it")
     start, end = check_moment(query.fires_from, "fires_from"), check_moment(query.fires_until, "fires_until")

@@ -261,6 +261,26 @@ create table duetime.labels (
 );
 create index labels_of_job on duetime.labels (job_id);
 
+-- The distinct labels of each tenant, with the groups of three characters that they contain: what a search looks through.
+-- Filled from `labels` off the hot path (engine/search_indexer.py). fastupdate off: a search would read the pending list.
+create table duetime.terms (
+    tenant_id integer not null,
+    kind "char" not null,
+    value text not null,
+    grams text[] not null,
+    primary key (tenant_id, kind, value)
+);
+create index terms_by_gram on duetime.terms using gin (grams) with (fastupdate = off);
+
+-- How far that has come.
+create table duetime.search_index (
+    one boolean primary key default true check (one),
+    body bytea not null default '',
+    holder uuid,
+    held_until timestamptz not null default '-infinity'
+);
+insert into duetime.search_index default values;
+
 -- Deleted jobs: hidden from lists while their runs stay in history.
 create table duetime.deleted_jobs (
     job_id uuid primary key,
@@ -934,17 +954,18 @@ do $$
 declare
     name text;
 begin
-    foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'deleted_jobs',
+    foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'terms', 'deleted_jobs',
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
-        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'bulk_actions', 'alerts', 'live_logs', 'suspects', 'archive_parts']
+        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'bulk_actions', 'alerts', 'live_logs', 'suspects',
+        'archive_parts']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.
         execute format('create policy own on duetime.%I to duetime_tenant using'
             ' (tenant_id = any (array[duetime.current_tenant()]))', name);
         execute format('grant %s on duetime.%I to duetime_tenant', case name when 'audit' then 'select, insert'
-            when 'suspects' then 'select'
+            when 'suspects' then 'select' when 'terms' then 'select'
             when 'archive_parts' then 'select' else 'select, insert, update, delete' end, name);
     end loop;
     -- A limit's tenant owns its holds and starts.

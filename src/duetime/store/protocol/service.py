@@ -563,3 +563,22 @@ class BulkActions(Protocol):
 
     async def leave_bulk(self, bulk: Bulk, holder: UUID, wait: timedelta) -> None:
         """Let any server continue it, after `wait`."""
+
+
+class SearchIndex(Protocol):
+    """What jobs are found by, as an index that is kept off the hot path."""
+
+    async def take_search(self, holder: UUID, period: timedelta) -> bytes | None:
+        """Become the node that keeps the index, for `period`: what was kept last, or nothing. None if another node
+        is."""
+
+    async def keep_search(self, holder: UUID, body: bytes, period: timedelta) -> bool:
+        """Keep how far the index has come, and continue for `period`. False if another node keeps it now."""
+
+    async def index_labels(self, after: UUID, before: UUID, batch: int) -> tuple[int, UUID | None]:
+        """Add the labels of jobs between two ids, oldest first: how many there were, and where to continue (None: that
+        was all). Adding a label again does nothing."""
+
+    async def prune_terms(self, after: tuple[int, str, str], batch: int) -> tuple[int, str, str] | None:
+        """Remove terms that no job has any more, in a part of the index: where to continue (None: that was the
+        last)."""

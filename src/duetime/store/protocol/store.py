@@ -47,6 +47,7 @@ from duetime.store.protocol.service import (
     Payloads,
     Queues,
     Replay,
+    SearchIndex,
     Secrets,
     Sessions,
     Sources,
@@ -508,6 +509,7 @@ class Store(ABC):
     sources: Sources
     issuers: Issuers
     bulk: BulkActions
+    search: SearchIndex
     secrets: Secrets
     reencryption: Reencryption
     streams: Streams

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from duetime.model.lists import (
     DeadFilter,
@@ -19,6 +19,7 @@ from duetime.model.lists import (
 )
 from duetime.model.run import RunState
 from duetime.model.scope import Facts, Scope
+from duetime.model.search import MOST_TERMS, SHORTEST, folded, has_labels, ids_beginning, is_found_by
 from duetime.store.rules.labels import labels_of_scope, wanted_labels
 from duetime.store.rules.list_pages import (
     BOUND,
@@ -51,6 +52,7 @@ from duetime.store.shared.list_rows import (
     stored_job_item,
 )
 from duetime.store.shared.reads import find_job, runs_of_job
+from duetime.store.shared.search import find_terms
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 from duetime.store.shared.transaction import found as found_row
@@ -217,6 +219,8 @@ class _Jobs:
         self._wanted = {"tenant_id": tenant_id, "before": before, "limit": limit + 1, **_rest(filter)}
 
     async def sources(self) -> list[Source]:
+        if self._filter.search is not None:
+            return await self._searched(self._filter.search, replace(self._filter, search=None))
         if self._filter.ids is not None:
             wanted = [job_id for job_id in self._filter.ids if job_id < self._before]
             return await self._among(wanted, len(wanted) + 1)
@@ -238,6 +242,55 @@ class _Jobs:
         if wants_ended(self._filter):
             sources.append(await self._ended(sources))
         return sources
+
+    async def _searched(self, text: str, rest: JobFilter) -> list[Source]:
+        """Jobs that a text finds: by the index, or in the newest jobs where most are found."""
+        # The terms are those of all jobs of the tenant, so a caller with a scope searches its own jobs.
+        terms = None if rest.within is not None else await self._found_terms(text)
+        if terms is None:
+            sources = await _Jobs(self._transaction, self._tenant_id, rest, self._before, BOUND).sources()
+            return [_kept(source, lambda item: is_found_by(item, text)) for source in sources]
+        sources = await self._by_id(text, rest)
+        if not terms:
+            return sources
+        bound = max(self._limit + 1, MOST_LABELLED)
+        kinds, values = zip(*terms, strict=True)
+        wanted = {"tenant_id": self._tenant_id, "before": self._before, "bound": bound}
+        rows = await self._transaction.rows("list_found", **wanted, kinds=list(kinds), values=list(values))
+        known = set(ids_of(sources))
+        ids = [row["job_id"] for row in rows if row["job_id"] not in known]
+        found = await _Jobs(self._transaction, self._tenant_id, rest, self._before, self._limit)._among(ids, bound)
+        horizon = horizon_of(len(rows), bound, rows[-1]["job_id"]) if rows else None
+        return [
+            *sources,
+            Source((), horizon),
+            *(_kept(source, lambda item: has_labels(item, rest)) for source in found),
+        ]
+
+    async def _found_terms(self, text: str) -> list[tuple[str, str]] | None:
+        """The labels that contain a text; None: it is too short or too frequent for the index, or part of a task."""
+        if len(folded(text)) < SHORTEST:
+            return None
+        tasks = await self._transaction.rows("tasks_of_tenant", tenant_id=self._tenant_id)
+        if any(folded(text) in folded(row["task"]) for row in tasks):
+            return None
+        return await find_terms(self._transaction, self._tenant_id, text, MOST_TERMS)
+
+    async def _by_id(self, text: str, rest: JobFilter) -> list[Source]:
+        """Jobs whose id begins with a text."""
+        between = ids_beginning(text)
+        if between is None or between[0] >= self._before:
+            return []
+        low, high = between
+        before = min(self._before, UUID(int=min(high.int + 1, LAST_ID.int)))
+        sources = await _Jobs(self._transaction, self._tenant_id, rest, before, self._limit).sources()
+        return [
+            Source(
+                [(each, item) for each, item in source.items if each >= low],
+                source.horizon if source.horizon is not None and source.horizon > low else None,
+            )
+            for source in sources
+        ]
 
     async def _labelled(self, labels: list[tuple[str, str]]) -> list[Source]:
         (kind, value), *others = labels
@@ -309,6 +362,10 @@ class _Jobs:
 
     def _items(self, rows: list[Row]) -> list[tuple[UUID, JobItem]]:
         return [(row["job_id"], ended_job_item(row, self._tenant_id)) for row in rows]
+
+
+def _kept(source: Source, wanted: Callable[[JobItem], bool]) -> Source:
+    return Source([(each, item) for each, item in source.items if wanted(item)], source.horizon)
 
 
 def _rest(filter: JobFilter | RunFilter) -> dict[str, Any]:

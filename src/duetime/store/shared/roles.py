@@ -22,6 +22,7 @@ from duetime.store.shared.reads import ReadingRole
 from duetime.store.shared.recompute import RecomputingRole
 from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.replay import ReplayRole
+from duetime.store.shared.search import SearchRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.sources import SourceRole
@@ -53,6 +54,7 @@ class SharedRoles(TypedDict):
     sources: SourceRole
     issuers: IssuerRole
     bulk: BulkRole
+    search: SearchRole
     secrets: SecretRole
     reencryption: ResealingRole
 
@@ -81,6 +83,7 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "sources": SourceRole(context),
         "issuers": IssuerRole(context),
         "bulk": BulkRole(context),
+        "search": SearchRole(context),
         "secrets": SecretRole(context),
         "reencryption": ResealingRole(context),
     }

@@ -215,6 +215,33 @@ create table labels (
 ) strict, without rowid;
 create index labels_of_job on labels (job_id);
 
+-- The distinct labels of each tenant, by the groups of three characters that they contain: what a search looks through.
+-- Filled from `labels` off the hot path (engine/search_indexer.py).
+create table terms (
+    id integer primary key,
+    tenant_id integer not null,
+    kind text not null,
+    value text not null,
+    folded text not null,
+    unique (tenant_id, kind, value)
+) strict;
+create virtual table term_grams using fts5(folded, content = 'terms', content_rowid = 'id', tokenize = 'trigram', detail = none);
+create trigger terms_added after insert on terms begin
+    insert into term_grams (rowid, folded) values (new.id, new.folded);
+end;
+create trigger terms_removed after delete on terms begin
+    insert into term_grams (term_grams, rowid, folded) values ('delete', old.id, old.folded);
+end;
+
+-- How far that has come.
+create table search_index (
+    one integer primary key check (one = 1),
+    body blob not null default x'',
+    holder blob,
+    held_until integer not null default 0
+) strict;
+insert into search_index (one) values (1);
+
 -- Deleted jobs: hidden from lists while their runs stay in history.
 create table deleted_jobs (
     job_id blob primary key,

@@ -14,7 +14,8 @@ import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
 
-const BY = ["name", "tag", "task", "owner", "key"];
+const BY = ["search", "name", "tag", "task", "owner", "key"];
+const WORDS = { search: "Anything" };
 const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "ENDED"];
 const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time", "fires_from", "fires_until"];
 
@@ -59,7 +60,7 @@ export function Jobs({ query }) {
 }
 
 function Finder({ filter }) {
-  const by = BY.find((name) => filter[name]) || "name";
+  const by = BY.find((name) => filter[name]) || "search";
   const { data: queues } = useData((signal) => get("/v1/queues", {}, signal), ["queues"]);
   const submit = (event) => {
     event.preventDefault();
@@ -77,11 +78,11 @@ function Finder({ filter }) {
   return html`<form class="finder" role="search" onSubmit=${submit} key=${JSON.stringify(filter)}>
       <label>
         <span class="hidden-words">Find by</span>
-        <select name="by">${BY.map((name) => html`<option key=${name} value=${name} selected=${name === by}>${title(name.toUpperCase())}</option>`)}</select>
+        <select name="by">${BY.map((name) => html`<option key=${name} value=${name} selected=${name === by}>${WORDS[name] || title(name.toUpperCase())}</option>`)}</select>
       </label>
       <label>
         <span class="hidden-words">Search text</span>
-        <input name="text" type="search" placeholder="Find by name, tag, task… or paste an id" value=${filter[by] || ""} />
+        <input name="text" type="search" placeholder="Part of a name, tag, task, owner, key or id" value=${filter[by] || ""} />
       </label>
       <label>
         <span class="hidden-words">Status</span>
@@ -108,7 +109,7 @@ function Table({ page, bars, picked, setPicked, reload, filter }) {
   if (!page.items.length) {
     const none = Object.keys(filter).length === 0;
     return html`<div class="card"><${Empty} title=${none ? "There are no jobs yet." : "No jobs match."}>
-      ${none ? "Create one here or with the API." : "Names, tags and tasks must match completely."}
+      ${none ? "Create one here or with the API." : "A search finds any part of a name, tag, task, owner or key. The other fields must match completely."}
     </${Empty}></div>`;
   }
   const steers = may("control");

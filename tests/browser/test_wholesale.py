@@ -45,3 +45,15 @@ def test_a_bulk_action_is_stopped(looking: Looking) -> None:
     row.get_by_role("button", name="Stop").click()
     expect(row).to_contain_text("stopped")
     expect(row.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_a_part_of_a_text_finds_a_job(looking: Looking) -> None:
+    looking.shop.submit("ping", name="Quarterly ledger", every="1h", tags=["finance-eu"], owner="acme-42")
+    page = looking.go("/jobs")
+    for text in ("LEDGER", "nance-e", "cme-4"):
+        page.get_by_role("searchbox", name="Search text").fill(text)
+        page.get_by_role("button", name="Find").click()
+        page.wait_for_url(f"**search={text}*")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        expect(page.get_by_role("link", name="Quarterly ledger")).to_be_visible()
+    assert serious(page) == []

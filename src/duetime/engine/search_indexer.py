@@ -1,0 +1,82 @@
+"""The search indexer adds what new jobs are found by to the search index, off the hot path.
+
+It follows the labels in the order of their jobs' ids, which is nearly the order in which they were stored. A
+transaction that took longer stores labels behind the place that was reached. So four readers follow one another, at the
+newest label and at ids that are a minute, an hour and a day old: each adds what the one before could not see. A job is
+found within seconds after its submission; a job from a transaction that was open for a minute, an hour later at most.
+
+One node does this at a time. How far it has come is in the store; doing a part twice adds nothing.
+"""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from duetime.clock import monotonic
+from duetime.ids import new_id
+from duetime.store.protocol.store import Store
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
+
+BATCH = 500
+_AGES = (None, timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
+_OVERLAP = timedelta(seconds=5)
+"""How far behind the newest label the first reader begins again."""
+_INTERVAL = 1.0
+_LEASE = timedelta(seconds=60)
+_KEEP_EVERY = 20.0
+"""Seconds after which the lease is renewed, and the places are kept if nothing happens."""
+_PRUNE_EVERY = 60.0
+
+
+class Places(msgspec.Struct, frozen=True):
+    """How far each reader has come, and the look for terms that no job has any more."""
+
+    readers: tuple[UUID, ...] = (FIRST_ID,) * len(_AGES)
+    pruned: tuple[int, str, str] = (0, "", "")
+
+
+class SearchIndexer:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._holder = new_id()
+        self._places: Places | None = None
+        """None: another node keeps the index, or it is not known."""
+        self._kept_at = 0.0
+        self._pruned_at = monotonic()
+
+    async def tick(self) -> float:
+        if self._places is None:
+            body = await self._store.search.take_search(self._holder, _LEASE)
+            if body is None:
+                return _KEEP_EVERY
+            self._places, self._kept_at = msgspec.json.decode(body, type=Places) if body else Places(), monotonic()
+        places, found, more = await self._read(self._places)
+        if monotonic() > self._pruned_at + _PRUNE_EVERY and not more:
+            pruned = await self._store.search.prune_terms(places.pruned, BATCH)
+            places = msgspec.structs.replace(places, pruned=pruned or Places().pruned)
+            self._pruned_at = monotonic()
+        self._places = places
+        if found or monotonic() > self._kept_at + _KEEP_EVERY:
+            if not await self._store.search.keep_search(self._holder, msgspec.json.encode(places), _LEASE):
+                self._places = None
+            self._kept_at = monotonic()
+        return 0.0 if more else _INTERVAL
+
+    async def _read(self, places: Places) -> tuple[Places, bool, bool]:
+        """The places after one batch of each reader; whether there were labels, and whether there are more."""
+        now = await self._store.now()
+        readers, found, more = list(places.readers), False, False
+        for number, age in enumerate(_AGES):
+            end = LAST_ID if age is None else _id_at(now - age)
+            if readers[number] < end:
+                seen, last = await self._store.search.index_labels(readers[number], end, BATCH)
+                found |= seen > 0
+                more |= last is not None
+                readers[number] = last or (end if age is not None else max(readers[number], _id_at(now - _OVERLAP)))
+        return msgspec.structs.replace(places, readers=tuple(readers)), found, more
+
+
+def _id_at(moment: datetime) -> UUID:
+    """Below all ids that are made from this moment on, as far as clocks agree."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)

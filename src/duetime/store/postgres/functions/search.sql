@@ -1,0 +1,37 @@
+-- The search index: terms by the groups of three characters that they contain.
+
+-- Each group carries its tenant, so that a search reads only entries of its own tenant.
+create or replace function duetime.grams_of(tenant integer, grams text) returns text[] language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$ select array_agg(tenant || ':' || g) from unnest(string_to_array(grams, chr(31))) as t(g) $$;
+
+-- The operator of the index is not leakproof, so row-level security would keep the planner from using it: the tenant is a
+-- condition here.
+create or replace function duetime.find_terms(wanted text, most integer) returns table (kind text, value text)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select t.kind::text, t.value from duetime.terms t
+    where t.grams @> duetime.grams_of(duetime.current_tenant(), wanted)
+        and t.tenant_id = duetime.current_tenant() limit most;
+end $$;
+revoke execute on function duetime.find_terms from public;
+grant execute on function duetime.find_terms to duetime_tenant;
+
+create or replace function duetime.labelled_with_any(
+    tenant integer, kinds text[], vals text[], before uuid, most integer) returns setof uuid
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select distinct l.job_id from unnest(kinds, vals) as w(kind, value) cross join lateral (
+        select l.job_id from duetime.labels l
+        where l.tenant_id = any (array[tenant]) and l.kind = w.kind::"char" and l.value = w.value and l.job_id < before
+        order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most) l
+    order by l.job_id desc limit most;
+end $$;
