@@ -20,6 +20,7 @@ from duetime.model.defaults import Defaults
 from duetime.model.job import DEFAULT_TENANT
 from tests.support.command import Command, run
 from tests.support.served import Served
+from tests.support.signing import ISSUER, pem, token
 from tests.support.waiting import eventually
 from tests.support.working import working
 
@@ -536,3 +537,25 @@ async def test_sessions_are_listed_and_ended(duetime: Duetime, served: Served) -
     assert facts(await duetime("sessions", "--json")) == []
     assert len(facts(await duetime("sessions", "revoke", "--all-of", "all", "--json"))) == 1
     assert "--all-of" in refused(await duetime("sessions", "revoke"))
+
+
+async def test_issuers_tokens_and_keys_with_a_scope(duetime: Duetime, served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text(pem())
+    where = ("--issuer", ISSUER, "--public-key", str(file))
+    (made,) = facts(await duetime("issuers", "set", "app", *where, "--role", "operator", "--json"))
+    assert (made["audience"], made["role"]) == ("duetime:default", "operator")
+    assert [each["name"] for each in facts(await duetime("issuers", "--json"))] == ["app"]
+    user = ("--key", token("ann", headers={}), "--json")
+    (job,) = facts(await duetime("submit", "greet", "--in", "1h", *user))
+    facts(await duetime("submit", "greet", "--in", "1h", "--owner", "bob", "--json"))
+    assert [each["job_id"] for each in facts(await duetime("jobs", *user))] == [job["job_id"]]
+    await duetime("jobs", "trigger", job["job_id"], *user)
+    assert len(facts(await duetime("runs", "list", "--owner", "ann", "--json"))) == 1
+    assert facts(await duetime("runs", "list", "--owner", "bob", "--json")) == []
+    (key,) = facts(await duetime("keys", "create", "viewer", "bob's", "--owner", "bob", "--json"))
+    (listed,) = facts(await duetime("jobs", "--key", key["key"], "--json"))
+    assert listed["owner"] == "bob"
+    assert "cannot be read" in (await duetime("issuers", "set", "x", "--issuer", "i", "--jwks", "/nowhere")).output
+    assert (await duetime("issuers", "delete", "app", "--yes")).exit_code == 0
+    assert (await duetime("jobs", *user)).exit_code != 0
