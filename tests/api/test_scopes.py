@@ -214,6 +214,7 @@ async def test_no_count_reveals_another_owner(api: Served) -> None:
 QUERIES = (
     *("", "?page_size=1", "?status=FAILED", "?status=PENDING", "?owner=ann", "?owner=bob", "?name=mark-bob"),
     *("?name=mark-ann", "?tag=mark-bob", "?task=greet", "?queue=default", "?queue=other", "?recurring=true", "?key=k"),
+    *("?search=mark", "?search=mark-bob", "?search=bob", "?search=greet", "?search=job_"),
 )
 RUN_QUERIES = ("", "?page_size=1", "?status=FAILED", "?status=SUCCEEDED", "?owner=ann", "?owner=bob", "?task=count")
 
