@@ -75,7 +75,7 @@ def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
     assert code == 2 and "stock.py" in failed.stderr and "line 6" in failed.stderr
     (tmp_path / "shop.py").write_text("import duetime\napp = duetime.App()\n")
     code, failed = run(tmp_path, "worker", "shop:app")
-    assert (code, "app: shop:app has no tasks (decorate a function with @app.task)" in only_line(failed)) == (2, True)
+    assert (code, "app: shop:app has no tasks (decorate a function with @app.task; " in only_line(failed)) == (2, True)
 
 
 def test_a_misspelt_setting_is_refused(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_an_order_carries_all_options_as_they_were_given(send: Any) -> None:
             "to: `to` is a parameter of send, not an option (send.bind(to=…), or send.options(…).submit(to=…))",
         ),
         (lambda send: send.options(cron="* * * * *"), "cron: `cron` is not an option here (it goes with `schedule`)"),
-        (lambda send: send.options(run_inn="10m"), "run_inn: is not an option (one of queue, priority, "),
+        (lambda send: send.options(run_inn="10m"), "run_inn: is not an option (did you mean run_in?)"),
         (
             lambda send: send.options(priority="URGENT"),
             "priority: 'URGENT' is not a valid value (one of HIGH, LOW, MEDIUM)",

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from duetime.sdk.app import App
     from duetime.store.protocol.store import Store
 
+_NO_TASKS = "decorate a function with @app.task; if it is in another module, import that module after the app is made"
+
 
 @settings_command(DATABASE, EXECUTORS, {"queues": Queues}, CLIENT, LOGGING, private=True)
 def worker(
@@ -53,7 +55,7 @@ def worker(
         raise InvalidInput("is required", field="app", remedy="give module:app or --targets")
     loaded = None if app is None else load_app(app, settings)
     if loaded is not None and not loaded.tasks:
-        raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
+        raise InvalidInput(f"{app} has no tasks", field="app", remedy=_NO_TASKS)
     _check_address(settings, embedded=embedded)
     tasks = [*([] if loaded is None else sorted(loaded.tasks)), *(["targets"] if targets else [])]
     if settings.url is not None:

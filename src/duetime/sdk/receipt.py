@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -36,6 +36,14 @@ class JobReceipt(msgspec.Struct, frozen=True):
     """A warning, such as a time in the past."""
     via: Via = "store"
     """Whether its run is a message in the stream of its queue, or a row in the store."""
+
+    if not TYPE_CHECKING:  # checkers know that it has none
+
+        def __getattr__(self, name: str) -> Any:
+            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name == "result":
+                told += ": a recurring job has many; read them with `await app.runs(receipt)`, or use submit"
+            raise AttributeError(told)
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in JobReceipt.__struct_fields__)

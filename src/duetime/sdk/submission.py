@@ -1,5 +1,6 @@
 """Submitting and scheduling calls, targets, batches and graphs."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar, Unpack, cast, overload
@@ -175,7 +176,12 @@ class Submission(StoredJobs, ABC):
 
     def _call(self, what: Bindable[Any]) -> Call[Any]:
         if not isinstance(what, _CALLS):
-            raise InvalidInput(f"{what!r} is not a task", field="task", remedy="decorate it with @app.task")
+            if inspect.iscoroutine(what):
+                what.close()  # else Python warns that it was never awaited, which is no remedy
+                problem = f"{what.__qualname__}(…) is a call, which runs the function here"
+                raise InvalidInput(problem, field="task", remedy=f"app.submit({what.__name__}.bind(…))")
+            remedy = "decorate the function with @app.task, and give the task or task.bind(…), not what a call returns"
+            raise InvalidInput(f"{what!r} is not a task", field="task", remedy=remedy)
         return what.bind()
 
     def _order(

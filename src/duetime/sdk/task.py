@@ -6,6 +6,7 @@ configured task, and `send.bind(to="x")` gives a `Call`: a task with its argumen
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
@@ -349,7 +350,9 @@ def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], t
     if unknown in OPTIONS or unknown == "connection":
         method = "schedule" if unknown in OF_SCHEDULES else "submit"
         raise InvalidInput(f"`{unknown}` is not an option here", field=unknown, remedy=f"it goes with `{method}`")
-    raise InvalidInput("is not an option", field=unknown, remedy=f"one of {', '.join(allowed)}")
+    meant = get_close_matches(unknown, allowed, 1)
+    remedy = f"did you mean {meant[0]}?" if meant else f"one of {', '.join(allowed)}"
+    raise InvalidInput("is not an option", field=unknown, remedy=remedy)
 
 
 def _define(

@@ -255,4 +255,10 @@ def current_traceparent() -> str | None:
 
 def current_context() -> BaseContext:
     """The context of the current attempt; raises `LookupError` outside of one."""
-    return current.get()()
+    provider = current.get(None)
+    if provider is None:
+        raise LookupError(
+            "no attempt runs here: current_context() works in a task that a worker runs, and in what that task calls; "
+            "in a test, use duetime.testing"
+        )
+    return provider()
