@@ -144,15 +144,21 @@ def read_lines(text: str) -> tuple[CronLine, ...]:
     return tuple(read_line(part.strip()) for part in parts)
 
 
+_WORDS = {"at", "daily", "each", "every", "hourly", "monthly", "on", "weekly"}
+"""What a schedule in words begins with."""
+
+
 @lru_cache(maxsize=16_384)
 def read_line(text: str) -> CronLine:
     """Parse one cron line."""
     parts = _expanded(text).split()
-    if len(parts) not in (5, 6, 7):
+    in_words = bool(parts) and parts[0].lower() in _WORDS
+    if in_words or len(parts) not in (5, 6, 7):
+        fields = "five, such as '0 9 * * MON-FRI'; six with seconds first; or seven, with a year last as well"
         raise InvalidInput(
-            f"{text[:60]!r} is not a cron line: it has {len(parts)} fields",
+            f"{text[:60]!r} is not a cron line: it has " + ("words" if in_words else f"{len(parts)} fields"),
             field="cron",
-            remedy="five, such as '0 9 * * MON-FRI'; six with seconds first; or seven, with a year last as well",
+            remedy="words go into `when`" if in_words else fields,
         )
     if len(parts) == 6:
         _refuse_a_year(parts)
