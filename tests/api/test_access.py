@@ -19,7 +19,8 @@ from tests.support.lying import Lie
 from tests.support.served import Answer, Served
 from tests.support.waiting import eventually
 
-OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"}
+PINGS = {"ping", "ping_event", "ping_with_note", "ping_event_with_note"}
+OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"} | PINGS
 """What anybody may ask. Whoever adds to it should know why."""
 KINDS = {
     "job_id": "job",

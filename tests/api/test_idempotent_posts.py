@@ -43,6 +43,7 @@ async def things(api: Served) -> dict[str, str]:
     await api.ask("PUT", "/v1/sources/orders", {"broker": broker, "job": {"task": "t"}, "paused": True})
     bulk = (await api.post("/v1/bulk-actions", {"action": "pause", "jobs": {}})).json
     await api.post(f"/v1/bulk-actions/{bulk['bulk_id']}/stop")  # a tenant may have 20 that are not over
+    await api.ask("PUT", "/v1/checkins/backup", {"every": 60})
     await api.post("/login", {"key": api.root}, key=None)
     session = (await api.get("/v1/sessions")).json["items"][0]
     return {
@@ -56,6 +57,8 @@ async def things(api: Served) -> dict[str, str]:
         "queue": "mail",
         "source": "orders",
         "bulk_id": bulk["bulk_id"],
+        "checkin": "backup",
+        "event": "success",
         "day": "2026-03-01",
         "token": "x",
     }

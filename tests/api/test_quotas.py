@@ -154,6 +154,7 @@ KINDS = {
     "issuers": Kind(put("/v1/issuers", ISSUER), delete("/v1/issuers")),
     "bulk_actions": Kind(bulk, lambda client, made: client.ask("POST", f"/v1/bulk-actions/{made['bulk_id']}/stop")),
     "alerts": Kind(put("/v1/alerts", {"figure": "dead_letters", "threshold": 1}), delete("/v1/alerts")),
+    "checkins": Kind(put("/v1/checkins", {"every": 60}), delete("/v1/checkins")),
     "secrets": Kind(put("/v1/secrets", SECRET), delete("/v1/secrets")),
     "signing_secrets": Kind(
         rotate, lambda client, _: client.ask("POST", "/v1/signing-secrets/rotate", {"overlap": "0s"})
@@ -177,6 +178,7 @@ BOUNDED = {
     "issuers": ("issuers",),
     "bulk_actions": ("bulk_actions",),
     "alerts": ("alerts",),
+    "checkins": ("checkins",),
     "tenant_secrets": ("secrets",),
     "signing_secrets": ("signing_secrets",),
     "api_keys": ("api_keys",),

@@ -19,7 +19,7 @@ from tests.contract.worlds import Time
 async def reading(store: Store, figure: Figure, threshold: float = 10, queue: str | None = None) -> float | None:
     await store.notifications.put_alert(TENANT, AlertRule("a", figure, threshold, queue=queue))
     (alert,) = await store.notifications.alerts(TENANT)
-    return await Readings(store).of(alert)
+    return (await Readings(store, await store.clocks.clock_seen()).of(alert)).value
 
 
 async def flow(store: Store, time: Time, seconds: int, rate: int) -> None:

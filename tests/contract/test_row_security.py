@@ -15,6 +15,7 @@ from duetime.model.alert import AlertRule, Figure
 from duetime.model.audit import AuditEntry
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.bulk import BulkPlan, JobsWork, NewBulk
+from duetime.model.checkin import CheckIn
 from duetime.model.graph import NewGraph, NewNode
 from duetime.model.issuer import Issuer
 from duetime.model.job import Options, encode_options
@@ -92,6 +93,7 @@ async def _fill(store: PostgresStore) -> None:
     plan = BulkPlan(JobsWork("pause", JobFilter()), {})
     await store.bulk.put_bulk(NewBulk(new_id(), TENANT, plan, None, "k"))
     await store.notifications.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
+    await store.checkins.put_checkin(TENANT, CheckIn("backup", every=60), b"hash", paused=False)
     tally = Tally(TENANT, "t", tried=30, failed=30)
     await store.breakers.report_attempts([tally], BreakerPolicy())
     async with store.database.connection() as connection:

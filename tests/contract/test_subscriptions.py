@@ -8,7 +8,7 @@ import pytest
 from duetime.engine.intake import prepare
 from duetime.errors import NotFound
 from duetime.ids import new_id
-from duetime.model.alert import AlertRule, Figure, judge
+from duetime.model.alert import AlertRule, Figure, Reading, judge
 from duetime.model.event import EventKind
 from duetime.model.job import DEFAULT_TENANT, Options
 from duetime.model.notification import Subscription, Topic, Webhook
@@ -83,7 +83,7 @@ async def test_alerts_are_looked_at_by_one_node_at_a_time(store: Store) -> None:
     assert await store.notifications.take_alerts(timedelta(minutes=1)) == []
     assert len(await store.notifications.take_alerts(timedelta(0))) == 1
     now = await store.now()
-    opened, turn = judge(alert, 200, now)
+    opened, turn = judge(alert, Reading(200), now)
     assert turn == "opened"
     assert await store.notifications.keep_alert(opened, alert.version)
     assert not await store.notifications.keep_alert(opened, alert.version), "somebody was quicker"

@@ -48,6 +48,15 @@ T = TypeVar("T")
 WHERE = ("near", "far")
 LONG_AGO = day_of((datetime.now(UTC) - timedelta(days=60)).date())
 UNSERVED = "nobody.has.this"
+SUBJECTS: tuple[tuple[FigureName, float, str], ...] = (
+    ("no_success", 1e6, "all"),
+    ("no_success", 1e6, "tag"),
+    ("not_started", 0, "all"),
+    ("not_started", 1e6, "job"),
+    ("overtime", 100, "all"),
+    ("overtime", 100, "job"),
+)
+"""Rules that read everything that rules about jobs can read."""
 ELSEWHERE = {
     "submit_within": "inside of the caller's transaction, which an error takes back: test_transactional.py",
     "complete_within": "the same: test_completing_within.py",
@@ -444,8 +453,29 @@ async def notifications(tour: Tour) -> None:
     await tour.gone(lambda: client.delete_subscription("ops"))
     for figure in figures:
         await client.put_alert(figure, figure, 1e6)
-    assert len((await client.list_alerts()).items) == 3
+    job_id = await tour.job("near.greet", every="1h")
+    for index, (figure, threshold, subject) in enumerate(SUBJECTS):
+        given = {"job_id": job_id} if subject == "job" else {"tag": "money"} if subject == "tag" else {}
+        await client.put_alert(f"rule-{index}", figure, threshold, **given)
+    assert len((await client.list_alerts()).items) == 3 + len(SUBJECTS)
     tour.told_from = before
+
+
+async def checkins(tour: Tour) -> None:
+    client = tour.client
+    await client.put_checkin("backup", every=60)
+    await client.pause_checkin("backup")
+    await client.resume_checkin("backup")
+    url = (await client.rotate_checkin("backup")).ping_url
+    assert url is not None
+    await client.ping_event(url.rpartition("/")[2], "fail")
+
+    async def is_open() -> bool:
+        return (await client.get_checkin("backup")).open
+
+    await eventually(is_open)
+    assert [each.last_ping for each in (await client.list_checkins()).items] == ["fail"]
+    await tour.gone(lambda: client.delete_checkin("backup"))
 
 
 async def figures(tour: Tour) -> None:
@@ -538,6 +568,7 @@ PARTS = (
     keyed_requests,
     payloads_and_targets,
     notifications,
+    checkins,
     archive,
     streams,
     sources,

@@ -38,6 +38,7 @@ WALKS = {
     "claims": {
         "dead_claims": "all that are held, a row for hundreds of runs",
         "held_slots": "all that are held, a row for hundreds of runs",
+        "longest_running": "all that are held, a row for hundreds of runs",
         "overdue_claims": "all that are held, a row for hundreds of runs",
         "shift_back": "all that are held, a row for hundreds of runs",
         "slow_candidates": "all that are held, a row for hundreds of runs",

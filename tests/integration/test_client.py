@@ -18,6 +18,7 @@ from duetime.client import (
     admin_requests,
     archive_requests,
     bulk_requests,
+    checkin_requests,
     figure_requests,
     graph_requests,
     issuer_requests,
@@ -65,6 +66,7 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         notification_requests,
         archive_requests,
         bulk_requests,
+        checkin_requests,
         source_requests,
         issuer_requests,
     )

@@ -23,6 +23,7 @@ BASES: dict[str, Any] = {
     "preview_schedule": {"schedule": "every hour"},
     "put_subscription": {"to": {"type": "email", "address": "a@example.com"}, "topics": ["*"]},
     "put_alert": {"figure": "backlog", "threshold": 1},
+    "put_checkin": {"every": 60},
     "create_tenant": {"name": "acme"},
     "create_key": {"role": "viewer", "name": "k"},
     "preview_bulk_action": {"action": "pause", "jobs": {}},

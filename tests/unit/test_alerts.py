@@ -6,7 +6,8 @@ import pytest
 
 from duetime.engine.alert_figures import percentile
 from duetime.errors import InvalidInput
-from duetime.model.alert import Alert, AlertRule, Figure, judge, make_rule, sentence
+from duetime.model.alert import Alert, AlertRule, Figure, Reading, judge, make_rule
+from duetime.model.alert_messages import compose
 
 START = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
 
@@ -14,7 +15,7 @@ START = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
 def turns(rule: AlertRule, values: list[float | None], step: float = 5.0) -> list[str | None]:
     alert, found = Alert(1, rule), []
     for index, value in enumerate(values):
-        alert, turn = judge(alert, value, START + timedelta(seconds=index * step))
+        alert, turn = judge(alert, Reading(value), START + timedelta(seconds=index * step))
         found.append(turn)
     return found
 
@@ -48,12 +49,18 @@ def test_what_cannot_be_known_changes_nothing() -> None:
     assert turns(rule, [None, 1]) == [None, None]
 
 
-def test_sentences() -> None:
+def test_a_message_says_what_is_wrong_since_when_what_was_expected_and_what_to_do() -> None:
     rule = AlertRule("late-mail", Figure.LAG_P95, 10, queue="mail")
-    opened, turn = judge(Alert(1, rule), 12.5, START)
+    opened, turn = judge(Alert(1, rule), Reading(12.5), START)
     assert turn == "opened"
-    assert sentence(opened, "opened") == "late-mail: 12.5 seconds of lag in the queue mail, more than 10"
-    assert sentence(opened, "closed") == "late-mail: back to 12.5 seconds of lag in the queue mail"
+    message = compose(opened, "opened", Reading(12.5), "https://duetime.example.com/")
+    assert message.text == (
+        "late-mail: 12.5 seconds of lag in the queue mail, since 2026-05-04 09:00:00 UTC; expected at most 10."
+        " Add workers or slots, or raise a limit that holds runs back. https://duetime.example.com/queues"
+    )
+    assert (message.data["turn"], message.data["since"]) == ("opened", START.isoformat())
+    closed = compose(opened, "closed", Reading(12.5), None)
+    assert closed.text == "late-mail: resolved, back to 12.5 seconds of lag in the queue mail."
 
 
 @pytest.mark.parametrize(
@@ -66,6 +73,10 @@ def test_sentences() -> None:
         (AlertRule("a", Figure.WORKERS, 10, until=9), "until"),
         (AlertRule("a", Figure.BACKLOG, 10, for_seconds=-1), "for_seconds"),
         (AlertRule("a", Figure.BACKLOG, 10, queue="no queue"), "queue"),
+        (AlertRule("a", Figure.BACKLOG, 10, task="report"), "task"),
+        (AlertRule("a", Figure.NO_SUCCESS, 60, task="report", tag="nightly"), "tag"),
+        (AlertRule("a", Figure.NO_SUCCESS, 1, task="report"), "threshold"),
+        (AlertRule("a", Figure.OVERTIME, 0.5, task="report"), "threshold"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(rule: AlertRule, field: str) -> None:

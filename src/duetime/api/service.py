@@ -15,10 +15,13 @@ from duetime.api.lookup_cache import Memory
 from duetime.api.metrics import Metrics
 from duetime.api.page_cursors import Cursors
 from duetime.api.peer import Front
+from duetime.api.ping_limits import PingLimits
 from duetime.api.secret_access import KnownSecrets
 from duetime.api.task_registry import Tasks
 from duetime.api.usage_limits import Limits
 from duetime.archive.archive import archive_of
+from duetime.clock import monotonic
+from duetime.engine.alarm import SERVED
 from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
@@ -41,6 +44,8 @@ from duetime.wire.demand import DemandView
 from duetime.wire.figures import Fires, Stats
 
 _INTERVAL = 1.0
+_SERVED_EVERY = 5.0
+"""Seconds between records that a server is up."""
 
 
 class Service:
@@ -59,6 +64,7 @@ class Service:
         self.tracer = tracer
         self.limits = Limits(store.allowances, settings, self.metrics.limited)
         self.failed_logins = FailedLogins(settings.failed_logins, self.metrics.limited)
+        self.ping_limits = PingLimits(self.metrics.limited)
         self.cursors = Cursors(store)
         self.trail = AuditTrail(store)
         self.tasks = Tasks(store, settings)
@@ -83,6 +89,7 @@ class Service:
         self.seen_durations: Memory[tuple[int, str], float | None] = Memory(3600.0)
         """Seconds that runs of a queue take on average; None: not known."""
         self.computing = ComputeThread()
+        self._served_at = -_SERVED_EVERY
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: event streams end."""
 
@@ -100,8 +107,12 @@ class Service:
 
     async def tick(self) -> float:
         """Write what is collected for a second: submissions in the audit trail, the last use of keys and sessions.
-        Return unused tokens of rate limits. Read the kinds of queues, so that no submission waits for it."""
+        Return unused tokens of rate limits. Record that pings can arrive. Read the kinds of queues, so that no
+        submission waits for it."""
         await self.streaming.kinds.renew(self.store.streams)
+        if monotonic() >= self._served_at + _SERVED_EVERY:
+            await self.store.clocks.keep_served(SERVED)
+            self._served_at = monotonic()
         await self.trail.flush()
         await self.limits.tokens.give_back()
         used = self.gate.used()

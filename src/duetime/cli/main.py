@@ -13,6 +13,7 @@ from duetime.cli import (
     archive,
     bulk_actions,
     calendars,
+    checkins,
     crontab,
     doctor,
     encryption,
@@ -67,6 +68,7 @@ application.add_typer(service.breakers, name="breakers")
 application.add_typer(sources.application, name="sources")
 application.add_typer(notifications.subscriptions, name="subscriptions")
 application.add_typer(notifications.alerts, name="alerts")
+application.add_typer(checkins.application, name="checkins")
 application.command("workers")(service.workers)
 application.command("tail")(tail.tail)
 application.command("import-crontab")(crontab.import_crontab)

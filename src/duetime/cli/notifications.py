@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
+from duetime.cli.durations import read_seconds
 from duetime.cli.groups import group
 from duetime.cli.server_commands import ServerCommand, list_command, server_command
 from duetime.errors import InvalidInput
 from duetime.wire.notifications import FigureName
 
 subscriptions = group("Notification subscriptions: webhooks, Slack, email.")
-alerts = group("Alert rules: backlog, lag, dead letters, workers.")
+alerts = group("Alert rules: no success, missed starts, unusual durations, backlog, lag, dead letters, workers.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Only this queue.")]
@@ -72,10 +73,11 @@ def list_alerts(command: ServerCommand) -> None:
     """List the alert rules and their states."""
     command.table(
         command.client.list_alerts().items,
-        "name figure queue threshold value state since=changed_at",
+        "name figure about threshold value state since=changed_at text",
         "no alert rules. Create one: duetime alerts set NAME FIGURE THRESHOLD",
-        queue=lambda each: each.queue or "all",
-        state=lambda each: "open" if each.open else "",
+        about=lambda each: each.job_id or each.task or each.tag or each.queue or "all",
+        state=lambda each: "open" if each.open else "paused" if each.paused else "",
+        text=lambda each: each.text if each.open else None,
     )
 
 
@@ -85,13 +87,41 @@ def set_alert(
     command: ServerCommand,
     name: Name,
     figure: Annotated[FigureName, typer.Argument(metavar="FIGURE")],
-    threshold: Annotated[float, typer.Argument(metavar="THRESHOLD")],
+    threshold: Annotated[str, typer.Argument(metavar="THRESHOLD", help="A number, or a duration such as 25h.")],
     until: Annotated[float | None, typer.Option("--until", help="The value at which the alert ends.")] = None,
     for_seconds: Annotated[float, typer.Option("--for", help="Seconds that the threshold must be crossed.")] = 0.0,
     queue: Queue = None,
+    job: Annotated[str | None, typer.Option("--job", help="Only this job.", metavar="JOB_ID")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Only this task.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", "-t", help="Only jobs with this tag.")] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Report nothing for now.")] = False,
 ) -> None:
-    """Create or replace an alert rule on dead_letters, lag_p95, backlog, workers, free_slots, duration or unserved."""
-    command.show(command.client.put_alert(name, figure, threshold, until=until, for_seconds=for_seconds, queue=queue))
+    """Create or replace an alert rule.
+
+    FIGURE is no_success, not_started or overtime, of a job, a task, a tag or a queue; or dead_letters, lag_p95,
+    backlog, workers, free_slots, duration or unserved, of a queue.
+    """
+    command.show(
+        command.client.put_alert(
+            name,
+            figure,
+            _threshold(threshold),
+            until=until,
+            for_seconds=for_seconds,
+            queue=queue,
+            job_id=job,
+            task=task,
+            tag=tag,
+            paused=paused,
+        )
+    )
+
+
+def _threshold(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return read_seconds(text, "threshold")
 
 
 @alerts.command("delete")

@@ -13,6 +13,7 @@ from duetime.client import (
     admin_requests,
     archive_requests,
     bulk_requests,
+    checkin_requests,
     figure_requests,
     graph_requests,
     issuer_requests,
@@ -161,6 +162,17 @@ class Endpoints:
     list_alerts = Sent(notification_requests.list_alerts)
     put_alert = Sent(notification_requests.put_alert)
     delete_alert = Sent(notification_requests.delete_alert)
+    list_checkins = Sent(checkin_requests.list_checkins)
+    get_checkin = Sent(checkin_requests.get_checkin)
+    put_checkin = Sent(checkin_requests.put_checkin)
+    pause_checkin = Sent(checkin_requests.pause_checkin)
+    resume_checkin = Sent(checkin_requests.resume_checkin)
+    rotate_checkin = Sent(checkin_requests.rotate_checkin)
+    delete_checkin = Sent(checkin_requests.delete_checkin)
+    ping = Sent(checkin_requests.ping)
+    ping_event = Sent(checkin_requests.ping_event)
+    ping_with_note = Sent(checkin_requests.ping_with_note)
+    ping_event_with_note = Sent(checkin_requests.ping_event_with_note)
     list_queues = Sent(run_requests.list_queues)
     get_queue = Sent(run_requests.get_queue)
     get_demand = Sent(run_requests.get_demand)

@@ -56,14 +56,22 @@ def put_alert(
     until: float | None = None,
     for_seconds: float = 0.0,
     queue: str | None = None,
+    job_id: str | None = None,
+    task: str | None = None,
+    tag: str | None = None,
+    paused: bool = False,
 ) -> Ask[AlertView]:
-    """Create or replace an alert rule."""
+    """Create or replace an alert rule. `job_id`, `task` or `tag`: for `no_success`, `not_started` and `overtime`."""
     body = {
         "figure": figure,
         "threshold": threshold,
         "until": until,
         "for_seconds": for_seconds,
         "queue": queue,
+        "job_id": job_id,
+        "task": task,
+        "tag": tag,
+        "paused": paused,
     }
     return Ask("PUT", path("/v1/alerts/{}", alert), AlertView, body=body)
 

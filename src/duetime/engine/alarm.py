@@ -1,54 +1,151 @@
-"""The alarm evaluates alert rules and notifies when a figure crosses its threshold and when it recovers.
+"""The alarm evaluates alert rules and check-ins, and notifies when something goes wrong and when it recovers.
 
-It runs on every node, and one node at a time evaluates an alert. Notifications are stored before the alert's new state,
-under keys that name the state change. A crash in between therefore sends each notification once.
+It runs on every node, and one node at a time evaluates a rule. A new state is stored first, with its message; its
+notifications are stored next, under keys that name the state; then the state is marked as told. A state that is not
+marked is told again before anything else is judged. So each incident is opened once and closed once, whatever crashes
+in between, and however many nodes there are.
+
+Nothing is judged while the clock may have stepped or no node ran (`clock_guard.py`).
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import msgspec
 
 from duetime.engine.alert_figures import Readings
+from duetime.engine.clock_guard import ClockGuard
 from duetime.engine.outbox import Outbox
-from duetime.model.alert import TOPICS, Alert, Turn, judge, sentence
+from duetime.model.alert import Alert, judge, resumed
+from duetime.model.alert_messages import compose
+from duetime.model.checkin import StoredCheckIn, compose_checkin, judge_checkin
 from duetime.model.notification import Message
+from duetime.model.tenant import TenantState
+from duetime.store.protocol.service import ClockSeen
 from duetime.store.protocol.store import Store
 
 EVERY = timedelta(seconds=5)
+LIMIT = 100
+SERVED = timedelta(seconds=30)
+"""After as long without a server, pings may have been lost."""
 
 
 class Alarm:
-    def __init__(self, store: Store, outbox: Outbox, *, every: timedelta = EVERY) -> None:
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        *,
+        guard: ClockGuard | None = None,
+        public_url: str | None = None,
+        every: timedelta = EVERY,
+    ) -> None:
         self._store = store
         self._outbox = outbox
+        self._guard = guard
+        self._public_url = public_url
         self._every = every
 
     async def tick(self) -> float:
-        alerts = await self._store.notifications.take_alerts(self._every)
+        if self._guard is not None and not await self._guard.may_judge_leases():
+            return self._every.total_seconds() / 2
+        alerts = await self._store.notifications.take_alerts(self._every, LIMIT)
         if alerts:
-            readings = Readings(self._store)
-            now = await self._store.now()
+            seen = await self._store.clocks.clock_seen()
+            readings = Readings(self._store, seen)
             for alert in alerts:
-                value = await readings.of(alert)
-                after, turn = judge(alert, value, now)
-                if turn is None or await self._notify(after, turn):
-                    await self._store.notifications.keep_alert(after, alert.version)
-        return self._every.total_seconds() / 2
+                await self._check(alert, readings, seen)
+        return 0.0 if len(alerts) == LIMIT else self._every.total_seconds() / 2
 
-    async def _notify(self, alert: Alert, turn: Turn) -> bool:
-        rule = alert.rule
-        assert alert.changed_at is not None
-        data = {
-            "alert": rule.name,
-            "turn": turn,
-            "figure": rule.figure,
-            "queue": rule.queue,
-            "value": alert.value,
-            "threshold": rule.threshold,
-        }
-        message = Message(TOPICS[rule.figure], alert.changed_at, sentence(alert, turn), data)
-        notifications = [
-            self._outbox.write(alert.tenant_id, subscription, message, f"{rule.name}/{alert.version}")
-            for _, subscription in await self._store.notifications.subscriptions(alert.tenant_id)
-            if subscription.wants(message.topic)
-            and (not subscription.queues or rule.queue is None or rule.queue in subscription.queues)
-        ]
-        return await self._outbox.send(alert.tenant_id, notifications)
+    async def _check(self, alert: Alert, readings: Readings, seen: ClockSeen) -> None:
+        if alert.told != alert.version and not await self._tell(alert):
+            return
+        alert = resumed(alert, seen.now, seen.stepped_at)
+        reading = await readings.of(alert)
+        after, turn = judge(alert, reading, seen.now)
+        if turn is not None:
+            after = msgspec.structs.replace(after, message=compose(after, turn, reading, self._public_url))
+        kept = await self._store.notifications.keep_alert(after, alert.version)
+        if kept and turn is not None:
+            await self._tell(after)
+
+    async def _tell(self, alert: Alert) -> bool:
+        """Store the notifications of the newest version; false: they have to be stored again later."""
+        rule, message = alert.rule, alert.message
+        told = True
+        if message is not None:
+            about = f"{rule.name}/{alert.version}/{message.at.isoformat()}"
+            notifications = [
+                self._outbox.write(alert.tenant_id, subscription, message, about)
+                for _, subscription in await self._store.notifications.subscriptions(alert.tenant_id)
+                if subscription.wants(message.topic) and rule.is_for(subscription)
+            ]
+            told = await self._outbox.send(alert.tenant_id, notifications)
+        if told:
+            await self._store.notifications.alert_told(alert)
+        return told
+
+
+class CheckInAlarm:
+    """The same for check-ins."""
+
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        *,
+        guard: ClockGuard | None = None,
+        public_url: str | None = None,
+        interval: timedelta = timedelta(seconds=2),
+        held: timedelta = timedelta(seconds=30),
+    ) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._guard = guard
+        self._public_url = public_url
+        self._interval = interval.total_seconds()
+        self._held = held
+
+    async def tick(self) -> float:
+        if self._guard is not None and not await self._guard.may_judge_leases():
+            return self._interval
+        # Read before the check-ins: a ping that is stored after them is not older than the judgement.
+        seen = await self._store.clocks.clock_seen()
+        if seen.served_since is None or seen.served_at is None or not _is_near(seen.served_at, seen.now):
+            return self._interval  # pings cannot arrive: nothing is late
+        found = await self._store.checkins.take_checkins(self._held, LIMIT)
+        for stored in found:
+            await self._check(stored, seen.now, max(seen.served_since, seen.stepped_at or seen.served_since))
+        return 0.0 if len(found) == LIMIT else self._interval
+
+    async def _check(self, stored: StoredCheckIn, now: datetime, served_since: datetime) -> None:
+        if stored.told != stored.version and not await self._tell(stored.tenant_id, stored, stored.message):
+            return
+        tenant = await self._store.tenants.tenant_by_id(stored.tenant_id)
+        suspended = tenant.state is not TenantState.ACTIVE
+        after, turn = judge_checkin(stored, now, served_since, suspended=suspended)
+        if turn is not None:
+            message = compose_checkin(after, turn, stored, self._public_url)
+            after = msgspec.structs.replace(after, message=message)
+        # Until it is told, it is due: a node that finds it tells it.
+        due = after if turn is None else msgspec.structs.replace(after, judge_at=now + self._held)
+        kept = await self._store.checkins.keep_checkin(due, stored.version)
+        if kept and turn is not None:
+            await self._tell(stored.tenant_id, after, after.message)
+
+    async def _tell(self, tenant_id: int, stored: StoredCheckIn, message: Message | None) -> bool:
+        told = True
+        if message is not None:
+            about = f"checkin/{stored.check.name}/{stored.version}/{message.at.isoformat()}"
+            notifications = [
+                self._outbox.write(tenant_id, subscription, message, about)
+                for _, subscription in await self._store.notifications.subscriptions(tenant_id)
+                if subscription.wants(message.topic)
+            ]
+            told = await self._outbox.send(tenant_id, notifications)
+        if told:
+            await self._store.checkins.checkin_told(stored)
+        return told
+
+
+def _is_near(served_at: datetime, now: datetime) -> bool:
+    return abs(now - served_at) <= SERVED

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from duetime.engine.alert_subjects import SubjectReadings
 from duetime.engine.watcher import unserved_lanes
 from duetime.ids import first_id_at
-from duetime.model.alert import Alert, Figure
+from duetime.model.alert import OF_SUBJECTS, Alert, Figure, Reading
 from duetime.model.lane import Lane
 from duetime.model.lists import RunFilter, RunItem
 from duetime.model.notification import QUEUE
 from duetime.model.worker import Worker
+from duetime.store.protocol.service import ClockSeen
 from duetime.store.protocol.store import Store
 
 WINDOW = timedelta(minutes=5)
@@ -31,15 +33,24 @@ _FEW = 20
 class Readings:
     """The figures of one round. A figure that several rules need is read once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, seen: ClockSeen) -> None:
         self._store = store
+        self._subjects = SubjectReadings(store, seen, self.awake_lanes)
         self._workers: dict[int, list[Worker]] = {}
         self._lately: dict[tuple[int, str | None], list[RunItem]] = {}
         self._lanes: list[Lane] | None = None
         self._held: dict[UUID, int] | None = None
 
-    async def of(self, alert: Alert) -> float | None:
-        """The current value; None when there is no data to judge by."""
+    async def of(self, alert: Alert) -> Reading:
+        """The current value."""
+        if alert.rule.paused:
+            return Reading(None, excused=True)
+        if alert.rule.figure in OF_SUBJECTS:
+            return await self._subjects.of(alert)
+        return Reading(await self._of_queues(alert))
+
+    async def _of_queues(self, alert: Alert) -> float | None:
+        """None when there is no data to judge by."""
         tenant_id, queue = alert.tenant_id, alert.rule.queue
         match alert.rule.figure:
             case Figure.DEAD_LETTERS:
@@ -56,6 +67,8 @@ class Readings:
                 return await self._duration(tenant_id, queue)
             case Figure.UNSERVED:
                 return float(await self._unserved(tenant_id, queue))
+            case _:
+                return None
 
     async def _alive(self, tenant_id: int, queue: str | None) -> list[Worker]:
         if tenant_id not in self._workers:
@@ -101,10 +114,13 @@ class Readings:
         lanes = {lane.id: lane for lane in await self._lanes_of(tenant_id, queue, letters=True)}
         return len(await unserved_lanes(self._store, lanes))
 
-    async def _lanes_of(self, tenant_id: int, queue: str | None, *, letters: bool = False) -> list[Lane]:
+    async def awake_lanes(self) -> list[Lane]:
         if self._lanes is None:
             self._lanes = await self._store.claims.lanes()
-        keys = ((lane, lane.key) for lane in self._lanes)
+        return self._lanes
+
+    async def _lanes_of(self, tenant_id: int, queue: str | None, *, letters: bool = False) -> list[Lane]:
+        keys = ((lane, lane.key) for lane in await self.awake_lanes())
         return [
             lane
             for lane, key in keys

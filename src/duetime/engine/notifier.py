@@ -3,10 +3,12 @@
 It runs on every node. One node at a time does the work, and continues where the last one stopped. A notification has
 the same key on every node, so one that was written twice is sent once. The position in the event log advances only
 after the notifications are stored: a crash in between loses none.
+
+It also tells the alert rules that wait for successes what succeeded.
 """
 
 from collections import defaultdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.engine.outbox import Outbox
@@ -14,14 +16,19 @@ from duetime.ids import new_id
 from duetime.model.breaker import Breaker, BreakerState
 from duetime.model.event import Event, EventKind
 from duetime.model.job import NewJob
-from duetime.model.notification import OF_ENDS, OF_EVENTS, Message, Subscription, Topic
+from duetime.model.notification import OF_ENDS, OF_EVENTS, QUEUE, Message, Subscription, Topic
 from duetime.model.run_messages import messages
+from duetime.store.protocol.service import HearingRule
 from duetime.store.protocol.store import Store
 
 PAGE = 200
 _HELD = timedelta(seconds=10)
+_NOTED_EVERY = timedelta(seconds=1)
+_ENOUGH = 10.0
+"""Seconds after which a rule hears of the next success, at the latest."""
 
 Subscriptions = dict[int, list[Subscription]]
+Hearing = dict[int, list[HearingRule]]
 
 
 class Notifier:
@@ -30,6 +37,7 @@ class Notifier:
         self._outbox = outbox
         self._interval = interval.total_seconds()
         self._id = new_id()
+        self._noted_at: datetime | None = None
 
     async def tick(self) -> float:
         mark = await self._store.notifications.take_notifying(self._id, _HELD)
@@ -38,17 +46,45 @@ class Notifier:
         wants: Subscriptions = defaultdict(list)
         for tenant_id, subscription in await self._store.notifications.subscriptions():
             wants[tenant_id].append(subscription)
+        hearing: Hearing = defaultdict(list)
+        for each in await self._store.notifications.hearing_alerts():
+            hearing[each.tenant_id].append(each)
+        before = await self._store.now() if hearing else None
         page = await self._store.events.events(mark, PAGE)
         if not page:
+            await self._read_until(before)
             return self._interval
         notifications: dict[int, list[NewJob]] = defaultdict(list)
         for event in page:
             notifications[event.tenant_id] += await self._notifications_for(event, wants.get(event.tenant_id, []))
+            if event.kind is EventKind.SUCCEEDED and event.tenant_id in hearing:
+                await self._hear(event, hearing[event.tenant_id])
         settled = [await self._outbox.send(tenant_id, jobs) for tenant_id, jobs in notifications.items()]
         if not all(settled):
             return self._interval
         await self._store.notifications.notified(page[-1].mark)
-        return 0.0 if len(page) == PAGE else self._interval
+        if len(page) == PAGE:
+            return 0.0
+        await self._read_until(before)
+        return self._interval
+
+    async def _read_until(self, at: datetime | None) -> None:
+        """All events until this moment were read, and what they say was stored."""
+        if at is not None and (self._noted_at is None or abs(at - self._noted_at) >= _NOTED_EVERY):
+            await self._store.notifications.events_read(at)
+            self._noted_at = at
+
+    async def _hear(self, event: Event, rules: list[HearingRule]) -> None:
+        """Record for each rule that covers one of these runs that it succeeded. A rule that heard of a success a moment
+        ago needs no other one."""
+        waiting = [each for each in rules if _is_news(each, event.at)]
+        if not waiting:
+            return
+        runs = await self._store.notifications.news_of_runs(event.tenant_id, event.ids, ended=event.at)
+        for each in waiting:
+            if any(run.queue != QUEUE and each.rule.covers(run) for run in runs):
+                await self._store.notifications.heard_success(event.tenant_id, each.rule, event.at)
+                rules[rules.index(each)] = each._replace(good_at=event.at)
 
     async def _notifications_for(self, event: Event, subscriptions: list[Subscription]) -> list[NewJob]:
         topics = OF_EVENTS.get(event.kind, ())
@@ -66,6 +102,12 @@ class Notifier:
                     about = f"{run.id.hex}/{run.attempt}"
                     written.append(self._outbox.write(event.tenant_id, subscription, message, about))
         return written
+
+
+def _is_news(each: HearingRule, at: datetime) -> bool:
+    if each.good_at is None or each.good_at > at:
+        return True
+    return at - each.good_at >= timedelta(seconds=min(each.rule.threshold / 20, _ENOUGH))
 
 
 class SlowRuns:

@@ -44,6 +44,11 @@ class Topic(StrEnum):
     WORKERS_NONE = "workers.none"
     DEAD_LETTERS = "dead_letters.many"
     RUNS_SLOW = "runs.slow"
+    JOB_SILENT = "job.silent"
+    JOB_NOT_STARTED = "job.not_started"
+    JOB_OVERTIME = "job.overtime"
+    CHECKIN_LATE = "checkin.late"
+    CHECKIN_FAILED = "checkin.failed"
 
 
 OF_ENDS = (EventKind.SUCCEEDED, EventKind.RETRYING, EventKind.FAILED, EventKind.SKIPPED)

@@ -53,6 +53,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     bulk_actions: int | None = None
     """Bulk actions that are not over."""
     alerts: int | None = None
+    checkins: int | None = None
+    """Jobs that run elsewhere and report here."""
     secrets: int | None = None
     signing_secrets: int | None = None
     """Signing secrets that are valid at once."""
@@ -90,6 +92,7 @@ DEFAULT_LIMITS = TenantLimits(
     issuers=100,
     bulk_actions=20,
     alerts=100,
+    checkins=100,
     secrets=1_000,
     signing_secrets=10,
     api_keys=1_000,

@@ -16,7 +16,7 @@ from duetime.archive.archive import archive_of
 from duetime.archive.archived_store import with_archive
 from duetime.client.transport import Transport
 from duetime.crypto.tls import ClientTls
-from duetime.engine.alarm import Alarm
+from duetime.engine.alarm import Alarm, CheckInAlarm
 from duetime.engine.archiver import Archiver, ArchiverLoop
 from duetime.engine.breaker_timer import BreakerTimer, breaker_policy
 from duetime.engine.bulk_runner import BulkRunner
@@ -363,7 +363,7 @@ def engine_loops(
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
         Loop("breakers", BreakerTimer(store).tick, jitter=0.2),
         Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),
-        *_notification_loops(store),
+        *_notification_loops(store, guard, settings.public_url),
     ]
 
 
@@ -382,14 +382,17 @@ def configured_streams(store: Store, settings: Settings) -> list[Loop]:
     return [Loop("configured streams", tick, jitter=0.2)] if wanted else []
 
 
-def _notification_loops(store: Store) -> list[Loop]:
+def _notification_loops(store: Store, guard: ClockGuard, public_url: str | None) -> list[Loop]:
     """The loops that send notifications."""
     outbox = Outbox(store)
+    alarm = Alarm(store, outbox, guard=guard, public_url=public_url)
+    checkins = CheckInAlarm(store, outbox, guard=guard, public_url=public_url)
     return [
         Loop("notifier", Notifier(store, outbox).tick, jitter=0.2),
         Loop("slow runs", SlowRuns(store).tick, jitter=0.2),
         Loop("open breakers", OpenBreakers(store, outbox).tick, jitter=0.2),
-        Loop("alarm", Alarm(store, outbox).tick, jitter=0.2),
+        Loop("alarm", alarm.tick, jitter=0.2),
+        Loop("check-ins", checkins.tick, jitter=0.2),
     ]
 
 

@@ -40,6 +40,7 @@ class LimitsBody(Request, frozen=True):
     issuers: Most | UnsetType | None = UNSET
     bulk_actions: Most | UnsetType | None = UNSET
     alerts: Most | UnsetType | None = UNSET
+    checkins: Most | UnsetType | None = UNSET
     secrets: Most | UnsetType | None = UNSET
     signing_secrets: Most | UnsetType | None = UNSET
     api_keys: Most | UnsetType | None = UNSET

@@ -9,7 +9,18 @@ from duetime.spec.fields import Request
 
 Names = Annotated[tuple[str, ...], Meta(max_length=100)]
 Address = Annotated[str, Meta(min_length=1, max_length=2000)]
-FigureName = Literal["dead_letters", "lag_p95", "backlog", "workers", "free_slots", "duration", "unserved"]
+FigureName = Literal[
+    "dead_letters",
+    "lag_p95",
+    "backlog",
+    "workers",
+    "free_slots",
+    "duration",
+    "unserved",
+    "no_success",
+    "not_started",
+    "overtime",
+]
 
 
 class WebhookTo(Request, frozen=True, tag_field="type", tag="webhook"):
@@ -73,6 +84,12 @@ class AlertRequest(Request, frozen=True):
     for_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     """How long the threshold must be crossed without a break before the alert starts."""
     queue: str | None = None
+    job_id: str | None = None
+    """Only this job: for `no_success`, `not_started` and `overtime`, as are `task` and `tag`."""
+    task: str | None = None
+    tag: str | None = None
+    paused: bool = False
+    """Report nothing for now."""
 
 
 class AlertView(Struct, frozen=True):
@@ -82,11 +99,19 @@ class AlertView(Struct, frozen=True):
     until: float
     for_seconds: float
     queue: str | None
+    job_id: str | None
+    task: str | None
+    tag: str | None
+    paused: bool
     topic: str
     """The topic for subscriptions."""
     open: bool
     value: float | None
     """The last value that was read."""
+    text: str | None
+    """What it reported when it last opened or closed."""
+    last_success_at: datetime | None
+    """Of `no_success`: the last success since the rule exists."""
     changed_at: datetime | None
     checked_at: datetime | None
 

@@ -50,7 +50,7 @@ async def put_subscription(call: Call) -> SubscriptionView:
             request,
             name=call.path["subscription"],
             to=_recipient(request.to),
-            jobs=tuple(_job_id(text, index) for index, text in enumerate(request.job_ids)),
+            jobs=tuple(_job_id(text, f"job_ids[{index}]") for index, text in enumerate(request.job_ids)),
         )
     )
     await call.service.store.notifications.put_subscription(call.tenant_id, wanted)
@@ -78,7 +78,11 @@ async def put_alert(call: Call) -> AlertView:
     """Create or replace an alert rule."""
     request: AlertRequest = call.body
     given: dict[str, Any] = msgspec.structs.asdict(request)
-    rule = make_rule(AlertRule(call.path["alert"], **{**given, "figure": Figure(request.figure)}))
+    job_id = given.pop("job_id")
+    job = None if job_id is None else _job_id(job_id, "job_id")
+    rule = make_rule(AlertRule(call.path["alert"], **{**given, "figure": Figure(request.figure), "job": job}))
+    if job is not None:
+        await call.service.store.reads.job(call.tenant_id, job)
     alert = await call.service.store.notifications.put_alert(call.tenant_id, rule)
     await call.act("alerts.set", rule.name, f"{rule.figure} {rule.threshold:g}")
     return _alert(alert)
@@ -93,11 +97,11 @@ async def delete_alert(call: Call) -> Deleted:
     return Deleted()
 
 
-def _job_id(text: str, index: int) -> UUID:
+def _job_id(text: str, field: str) -> UUID:
     try:
         return parse("job", text)
     except InvalidInput as error:
-        raise InvalidInput(error.message, field=f"job_ids[{index}]", remedy=error.remedy) from None
+        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
 
 
 def _recipient(to: To) -> Recipient:
@@ -128,10 +132,13 @@ def _alert(alert: Alert) -> AlertView:
         AlertView,
         rule,
         figure=rule.figure.value,
+        job_id=None if rule.job is None else show("job", rule.job),
         until=rule.good,
         topic=TOPICS[rule.figure],
         open=alert.open,
         value=alert.value,
+        text=None if alert.message is None else alert.message.text,
+        last_success_at=alert.good_at,
         changed_at=alert.changed_at,
         checked_at=alert.checked_at if alert.value is not None else None,
     )

@@ -864,23 +864,61 @@ create table duetime.notifying (
     number bigint,
     holder uuid,
     taken_at timestamptz not null default '-infinity',
-    held_until timestamptz not null default '-infinity'
+    held_until timestamptz not null default '-infinity',
+    read_at timestamptz -- up to when the events were read
 );
 insert into duetime.notifying default values;
 
+-- Alert rules and their states (model/alert.py).
 create table duetime.alerts (
     tenant_id integer not null,
     name text not null,
     rule bytea not null,
+    hears boolean not null, -- it learns of runs from events
     open boolean not null default false,
     value double precision,
     wrong_since timestamptz,
+    counts_from timestamptz, -- no time before it counts
+    good_at timestamptz, -- the last success that was heard of
     changed_at timestamptz,
     checked_at timestamptz not null default '-infinity',
+    judged_at timestamptz,
+    pauses bytea, -- queues that were paused a while ago, as JSON
     version integer not null default 0, -- raised when it opens or closes
+    told integer not null default 0, -- the version whose notifications are stored
+    message bytea, -- of the newest version
     primary key (tenant_id, name)
 );
 create index alerts_by_check on duetime.alerts (checked_at);
+create index alerts_hearing on duetime.alerts (tenant_id) where hears;
+
+-- Jobs that run elsewhere and report here (model/checkin.py). Only the hash of a check-in's token is stored.
+create table duetime.checkins (
+    tenant_id integer not null,
+    name text not null,
+    body bytea not null,
+    hash bytea not null unique,
+    paused boolean not null,
+    created_at timestamptz not null,
+    ping text, -- the last one, and what it brought
+    pinged_at timestamptz,
+    exit_code integer,
+    note text,
+    pings bigint not null default 0,
+    started_at timestamptz, -- of a run that has not reported its end
+    succeeded_at timestamptz,
+    counts_from timestamptz, -- the next ping is expected after it
+    revision integer not null default 0, -- raised by pings and changes
+    judge_at timestamptz, -- when it may be late; null: not before the next ping
+    open boolean not null default false,
+    reason text,
+    changed_at timestamptz,
+    version integer not null default 0, -- raised when it opens or closes
+    told integer not null default 0, -- the version whose notifications are stored
+    message bytea, -- of the newest version
+    primary key (tenant_id, name)
+);
+create index checkins_to_judge on duetime.checkins (judge_at) where judge_at is not null;
 
 -- Facts about this database, such as the time zone database that cursors were computed with.
 create table duetime.meta (
@@ -893,7 +931,9 @@ create table duetime.clock_watch (
     one boolean primary key default true check (one),
     seen_at timestamptz, -- what it showed when a node last looked
     stepped_at timestamptz, -- what it showed when it was first seen after a step forward, or after no node looked for a while
-    trusted_at timestamptz -- the time from which the pruner counts ages
+    trusted_at timestamptz, -- the time from which the pruner counts ages
+    served_at timestamptz, -- what it showed when a server last looked, which pings could reach
+    served_since timestamptz -- the same, after no server had looked for a while
 ) with (fillfactor = 50);
 insert into duetime.clock_watch default values;
 
@@ -937,6 +977,8 @@ create trigger within_quotas after insert on duetime.bulk_actions referencing ne
     for each statement execute function duetime.keep_quotas('bulk_actions');
 create trigger within_quotas after insert on duetime.alerts referencing new table as added
     for each statement execute function duetime.keep_quotas('alerts');
+create trigger within_quotas after insert on duetime.checkins referencing new table as added
+    for each statement execute function duetime.keep_quotas('checkins');
 create trigger within_quotas after insert on duetime.tasks referencing new table as added
     for each statement execute function duetime.keep_quotas('tasks');
 create trigger within_quotas before insert on duetime.queues for each row execute function duetime.keep_queues();
@@ -957,8 +999,8 @@ begin
     foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'terms', 'deleted_jobs',
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
-        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'bulk_actions', 'alerts', 'live_logs', 'suspects',
-        'archive_parts']
+        'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'bulk_actions', 'alerts', 'checkins', 'live_logs',
+        'suspects', 'archive_parts']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.

@@ -343,6 +343,10 @@ class ClockSeen(NamedTuple):
     """The time at the first observation after a step forward, or after a long gap without observations."""
     trusted_at: datetime | None
     """The time from which the pruner counts ages."""
+    served_at: datetime | None = None
+    """The time at the last observation by an API server."""
+    served_since: datetime | None = None
+    """The time at the first observation by an API server after a long gap without any, or after a clock step."""
 
 
 class Clocks(Protocol):
@@ -356,6 +360,9 @@ class Clocks(Protocol):
 
     async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
         """Store the time from which ages are counted, while the clock shows `seen_at`."""
+
+    async def keep_served(self, gap: timedelta) -> None:
+        """Store that an API server is up. After more than `gap` without one, `served_since` begins anew."""
 
     async def shift_back(self) -> None:
         """Move intervals that begin after now so that they begin now, with the same length: leases, claims, handovers,
@@ -434,6 +441,13 @@ class Events(Protocol):
         no event waits for another transaction."""
 
 
+class HearingRule(NamedTuple):
+    tenant_id: int
+    rule: AlertRule
+    good_at: datetime | None
+    """The last success that was recorded for it."""
+
+
 class Notifications(Protocol):
     """What tenants want to be told, how far they have been told, and the figures that they have watched."""
 
@@ -487,7 +501,23 @@ class Notifications(Protocol):
         time."""
 
     async def keep_alert(self, alert: Alert, seen: int) -> bool:
-        """Store the state of an alert; false if its version is not `seen` any more, or its rule has changed."""
+        """Store the state of an alert, except `told`; false if its version is not `seen` any more, or its rule has
+        changed. A success that was heard of since it was read stays."""
+
+    async def alert_told(self, alert: Alert) -> None:
+        """Record that the notifications about this version are stored."""
+
+    async def hearing_alerts(self) -> list[HearingRule]:
+        """The rules, of all tenants, that learn of runs from events. While there is one, events are written."""
+
+    async def heard_success(self, tenant_id: int, rule: AlertRule, at: datetime) -> None:
+        """Record that a run which a rule covers succeeded at a moment. An earlier moment changes nothing."""
+
+    async def events_read(self, until: datetime) -> None:
+        """Record that the notifier has read all events until a moment."""
+
+    async def events_read_until(self) -> datetime | None:
+        """The moment until which the notifier has read all events."""
 
 
 class Issuers(Protocol):

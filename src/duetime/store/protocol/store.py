@@ -25,7 +25,9 @@ from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
 from duetime.model.worker import Renewal, Seat, Worker, WorkerInfo
+from duetime.store.protocol.alert_subjects import AlertSubjects
 from duetime.store.protocol.archives import Archives
+from duetime.store.protocol.checkins import CheckIns
 from duetime.store.protocol.demand import Demand
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
@@ -506,6 +508,8 @@ class Store(ABC):
     events: Events
     graphs: Graphs
     notifications: Notifications
+    alert_subjects: AlertSubjects
+    checkins: CheckIns
     sources: Sources
     issuers: Issuers
     bulk: BulkActions

@@ -35,6 +35,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "issuers": ("issuers of tokens", "delete some"),
     "bulk_actions": ("bulk actions at once", "wait until one is over, or stop one"),
     "alerts": ("alerts", "delete some"),
+    "checkins": ("check-ins", "delete some"),
     "secrets": ("secrets", "delete some"),
     "signing_secrets": ("valid signing secrets", "rotate with a shorter overlap"),
     "api_keys": ("usable API keys", "revoke some"),

@@ -1,6 +1,6 @@
 """What nodes have seen of the database's clock, and what becomes of rows from before it was put back."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.clock import monotonic
 from duetime.store.protocol.service import ClockSeen
@@ -16,13 +16,18 @@ class ClockRole(SharedRole):
 
     async def clock_seen(self) -> ClockSeen:
         row = found(await self.transactions.row("clock_seen"))
-        return ClockSeen(row["at"], row["seen_at"], row["stepped_at"], row["trusted_at"])
+        return ClockSeen(
+            row["at"], row["seen_at"], row["stepped_at"], row["trusted_at"], row["served_at"], row["served_since"]
+        )
 
     async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> None:
         await self.transactions.execute("keep_clock_seen", seen_at=seen_at, stepped=stepped)
 
     async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
         await self.transactions.execute("keep_trusted", trusted_at=trusted_at, seen_at=seen_at)
+
+    async def keep_served(self, gap: timedelta) -> None:
+        await self.transactions.execute("keep_served", gap=gap)
 
     async def shift_back(self) -> None:
         # Each in a transaction of its own: none holds what another waits for.

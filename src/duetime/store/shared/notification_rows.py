@@ -1,10 +1,12 @@
 """What notifications read, from the rows of either store."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import msgspec
 
 from duetime.model.alert import Alert, decode_rule
 from duetime.model.job import decode_options
-from duetime.model.notification import RunNews
+from duetime.model.notification import Message, RunNews
 from duetime.store.shared.job_rows import Fields, failure_of, from_row
 
 
@@ -20,4 +22,14 @@ def is_slow(options: bytes | None, ran_for: timedelta) -> bool:
 
 
 def alert_of(row: Fields) -> Alert:
-    return from_row(Alert, row, rule=decode_rule(row["rule"]))
+    pauses = _pauses.decode(row["pauses"] or b"{}")
+    return from_row(Alert, row, rule=decode_rule(row["rule"]), pauses=pauses, message=message_of(row))
+
+
+def message_of(row: Fields) -> Message | None:
+    return None if row["message"] is None else _messages.decode(row["message"])
+
+
+encode = msgspec.json.Encoder().encode
+_pauses = msgspec.json.Decoder(dict[str, datetime])
+_messages = msgspec.json.Decoder(Message)

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.errors import NotFound
-from duetime.model.alert import Alert, AlertRule, encode_rule
+from duetime.model.alert import Alert, AlertRule, decode_rule, encode_rule
 from duetime.model.event import EventMark
 from duetime.model.notification import RunNews, Subscription, decode_subscription, encode_subscription
-from duetime.store.shared.notification_rows import alert_of, is_slow, news_of
+from duetime.store.protocol.service import HearingRule
+from duetime.store.shared.notification_rows import alert_of, encode, is_slow, news_of
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
 _A_WHILE = timedelta(minutes=5)
@@ -71,15 +72,30 @@ class NotifyingRole(SharedRole):
         return {row["worker_id"]: row["count"] for row in await self.transactions.rows("held_slots")}
 
     async def put_alert(self, tenant_id: int, rule: AlertRule) -> Alert:
-        await self.transactions.execute("put_alert", tenant_id=tenant_id, name=rule.name, rule=encode_rule(rule))
+        wanted = {"tenant_id": tenant_id, "name": rule.name, "rule": encode_rule(rule), "hears": rule.hears}
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.lock("lock_notifying")
+            await transaction.execute("put_alert", **wanted)
+            if rule.hears:
+                await transaction.execute("listen_for_good", number=await transaction.value("last_mark"))
+            else:
+                await transaction.execute("listen_no_more", period=_A_WHILE)
+
+        await self.transactions.run(work)
         return (await self.alerts(tenant_id, rule.name))[0]
 
     async def alerts(self, tenant_id: int, name: str | None = None) -> list[Alert]:
         return [alert_of(row) for row in await self.transactions.rows("list_alerts", tenant_id=tenant_id, name=name)]
 
     async def delete_alert(self, tenant_id: int, name: str) -> None:
-        if not await self.transactions.execute("delete_alert", tenant_id=tenant_id, name=name):
-            raise NotFound(f"there is no alert {name!r}", field="alert")
+        async def work(transaction: Transaction) -> None:
+            await transaction.lock("lock_notifying")
+            if not await transaction.execute("delete_alert", tenant_id=tenant_id, name=name):
+                raise NotFound(f"there is no alert {name!r}", field="alert")
+            await transaction.execute("listen_no_more", period=_A_WHILE)
+
+        await self.transactions.run(work)
 
     async def take_alerts(self, every: timedelta, limit: int = 100) -> list[Alert]:
         return [alert_of(row) for row in await self.transactions.rows("take_alerts", every=every, limit=limit)]
@@ -93,8 +109,34 @@ class NotifyingRole(SharedRole):
             open=alert.open,
             value=alert.value,
             wrong_since=alert.wrong_since,
+            counts_from=alert.counts_from,
+            good_at=alert.good_at,
             changed_at=alert.changed_at,
+            judged_at=alert.judged_at,
+            pauses=encode(alert.pauses) if alert.pauses else None,
             version=alert.version,
+            message=None if alert.message is None else encode(alert.message),
             seen=seen,
         )
         return kept > 0
+
+    async def alert_told(self, alert: Alert) -> None:
+        await self.transactions.execute(
+            "alert_told", tenant_id=alert.tenant_id, name=alert.rule.name, version=alert.version
+        )
+
+    async def hearing_alerts(self) -> list[HearingRule]:
+        rows = await self.transactions.rows("hearing_alerts")
+        return [HearingRule(row["tenant_id"], decode_rule(row["rule"]), row["good_at"]) for row in rows]
+
+    async def heard_success(self, tenant_id: int, rule: AlertRule, at: datetime) -> None:
+        await self.transactions.execute(
+            "heard_success", tenant_id=tenant_id, name=rule.name, rule=encode_rule(rule), at=at
+        )
+
+    async def events_read(self, until: datetime) -> None:
+        await self.transactions.execute("events_read", at=until)
+
+    async def events_read_until(self) -> datetime | None:
+        until: datetime | None = await self.transactions.value("events_read_until")
+        return until

@@ -4,10 +4,12 @@ from typing import TypedDict
 
 from duetime.store.protocol.store import Claims
 from duetime.store.shared.access import AccessRole
+from duetime.store.shared.alert_subjects import SubjectRole
 from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.bulk import BulkRole
 from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.checkins import CheckInRole
 from duetime.store.shared.clocks import ClockRole
 from duetime.store.shared.control import ControlRole
 from duetime.store.shared.edits import EditingRole
@@ -51,6 +53,8 @@ class SharedRoles(TypedDict):
     events: EventRole
     graphs: GraphRole
     notifications: NotifyingRole
+    alert_subjects: SubjectRole
+    checkins: CheckInRole
     sources: SourceRole
     issuers: IssuerRole
     bulk: BulkRole
@@ -80,6 +84,8 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "events": EventRole(context),
         "graphs": GraphRole(context),
         "notifications": NotifyingRole(context),
+        "alert_subjects": SubjectRole(context),
+        "checkins": CheckInRole(context),
         "sources": SourceRole(context),
         "issuers": IssuerRole(context),
         "bulk": BulkRole(context),

@@ -785,22 +785,61 @@ create table notifying (
     number integer,
     holder blob,
     taken_at integer not null default 0,
-    held_until integer not null default 0
+    held_until integer not null default 0,
+    read_at integer -- up to when the events were read
 ) strict;
 insert into notifying (one) values (1);
 
+-- Alert rules and their states (model/alert.py).
 create table alerts (
     tenant_id integer not null,
     name text not null,
     rule blob not null,
+    hears integer not null, -- it learns of runs from events
     open integer not null default 0,
     value real,
     wrong_since integer,
+    counts_from integer, -- no time before it counts
+    good_at integer, -- the last success that was heard of
     changed_at integer,
     checked_at integer not null default 0,
+    judged_at integer,
+    pauses blob, -- queues that were paused a while ago, as JSON
     version integer not null default 0, -- raised when it opens or closes
+    told integer not null default 0, -- the version whose notifications are stored
+    message blob, -- of the newest version
     primary key (tenant_id, name)
 ) strict, without rowid;
+create index alerts_by_check on alerts (checked_at);
+create index alerts_hearing on alerts (tenant_id) where hears;
+
+-- Jobs that run elsewhere and report here (model/checkin.py). Only the hash of a check-in's token is stored.
+create table checkins (
+    tenant_id integer not null,
+    name text not null,
+    body blob not null,
+    hash blob not null unique,
+    paused integer not null,
+    created_at integer not null,
+    ping text, -- the last one, and what it brought
+    pinged_at integer,
+    exit_code integer,
+    note text,
+    pings integer not null default 0,
+    started_at integer, -- of a run that has not reported its end
+    succeeded_at integer,
+    counts_from integer, -- the next ping is expected after it
+    revision integer not null default 0, -- raised by pings and changes
+    judge_at integer, -- when it may be late; null: not before the next ping
+    open integer not null default 0,
+    reason text,
+    changed_at integer,
+    version integer not null default 0, -- raised when it opens or closes
+    told integer not null default 0, -- the version whose notifications are stored
+    message blob, -- of the newest version
+    primary key (tenant_id, name)
+) strict, without rowid;
+create index checkins_to_judge on checkins (judge_at) where judge_at is not null;
 
 -- Facts about this database, such as the time zone database that cursors were computed with.
 create table meta (
@@ -813,7 +852,9 @@ create table clock_watch (
     one integer primary key check (one = 1),
     seen_at integer, -- what it showed when it was last looked at
     stepped_at integer, -- what it showed when it was first seen after a step forward, or after nothing looked for a while
-    trusted_at integer -- the time from which the pruner counts ages
+    trusted_at integer, -- the time from which the pruner counts ages
+    served_at integer, -- what it showed when a server last looked, which pings could reach
+    served_since integer -- the same, after no server had looked for a while
 ) strict;
 insert into clock_watch (one) values (1);
 
@@ -843,6 +884,7 @@ end;
 {within: issuers | issuers | count(*) | tenant_id = new.tenant_id}
 {within: bulk_actions | bulk_actions | count(*) | tenant_id = new.tenant_id and finished_at is null}
 {within: alerts | alerts | count(*) | tenant_id = new.tenant_id}
+{within: checkins | checkins | count(*) | tenant_id = new.tenant_id}
 
 -- template queues_within(table, name, at, counted)
 create trigger {table}_within_queues before insert on {table}

@@ -21,6 +21,7 @@ begin
         when 'bulk_actions' then (
             select count(*) from duetime.bulk_actions b where b.tenant_id = tenant and b.finished_at is null)
         when 'alerts' then (select count(*) from duetime.alerts a where a.tenant_id = tenant)
+        when 'checkins' then (select count(*) from duetime.checkins c where c.tenant_id = tenant)
         when 'secrets' then (select count(*) from duetime.tenant_secrets s where s.tenant_id = tenant)
         when 'signing_secrets' then (
             select count(*) from duetime.signing_secrets s

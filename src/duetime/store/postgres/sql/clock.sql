@@ -31,6 +31,13 @@ alerts as (
     update duetime.alerts a set checked_at = m.now from m where (a.tenant_id, a.name) in (
         select o.tenant_id, o.name from duetime.alerts o where o.checked_at > (select m.now from m)
         order by o.tenant_id, o.name for update skip locked)
+),
+checkins as (
+    update duetime.checkins c set pinged_at = least(c.pinged_at, m.now), started_at = least(c.started_at, m.now),
+        counts_from = least(c.counts_from, m.now), revision = c.revision + 1, judge_at = m.now
+    from m where (c.tenant_id, c.name) in (
+        select o.tenant_id, o.name from duetime.checkins o where greatest(o.pinged_at, o.counts_from) > (select m.now from m)
+        order by o.tenant_id, o.name for update skip locked)
 )
 update duetime.notifying n set held_until = m.now + (n.held_until - n.taken_at), taken_at = m.now
 from m where n.one and n.taken_at > m.now;

@@ -9,9 +9,11 @@ update duetime.notifying set number = :number where one and number is null;
 with heard as (
     update duetime.listening set until = duetime.now() + :period::interval
     where one and until = 'infinity' and not exists (select 1 from duetime.subscriptions)
+        and not exists (select 1 from duetime.alerts where hears)
 )
 update duetime.notifying set number = null
-where one and not exists (select 1 from duetime.subscriptions);
+where one and not exists (select 1 from duetime.subscriptions)
+        and not exists (select 1 from duetime.alerts where hears);
 
 -- slow_candidates: running runs of jobs that say how long is usual, and how long they have been running
 select r.tenant_id, r.id, r.options, duetime.now() - r.started_at as ran_for
@@ -28,5 +30,10 @@ select c.worker_id, count(*) as count from duetime.claims c cross join lateral (
 group by c.worker_id;
 
 -- put_alert: set a rule; one that says something else begins anew
-insert into duetime.alerts (tenant_id, name, rule) values (:tenant_id, :name, :rule)
-on conflict (tenant_id, name) do update set rule = excluded.rule, checked_at = '-infinity', wrong_since = null;
+insert into duetime.alerts (tenant_id, name, rule, hears) values (:tenant_id, :name, :rule, :hears)
+on conflict (tenant_id, name) do update set rule = excluded.rule, hears = excluded.hears, checked_at = '-infinity',
+    counts_from = case when alerts.rule = excluded.rule then alerts.counts_from end,
+    good_at = case when alerts.rule = excluded.rule then alerts.good_at end,
+    judged_at = case when alerts.rule = excluded.rule then alerts.judged_at end,
+    pauses = case when alerts.rule = excluded.rule then alerts.pauses end,
+    wrong_since = case when alerts.rule = excluded.rule then alerts.wrong_since end;

@@ -46,7 +46,8 @@ from duetime.lanes l
 where l.tenant_id = :tenant_id and l.awake and (:queue::text is null or l.queue = :queue) and l.queue <> :without;
 
 -- list_alerts: a tenant's alerts, or one of them
-select tenant_id, rule, open, value, wrong_since, changed_at, checked_at, version
+select tenant_id, rule, open, value, wrong_since, counts_from, good_at, changed_at, checked_at, judged_at, pauses, version,
+    told, message
 from duetime.alerts where tenant_id = :tenant_id and (:name::text is null or name = :name) order by name;
 
 -- delete_alert: remove a rule
@@ -56,9 +57,31 @@ delete from duetime.alerts where tenant_id = :tenant_id and name = :name;
 update duetime.alerts set checked_at = duetime.now() where (tenant_id, name) in (
     select tenant_id, name from duetime.alerts where checked_at <= duetime.now() - :every::interval
     order by checked_at limit :limit for update skip locked)
-returning tenant_id, rule, open, value, wrong_since, changed_at, checked_at, version;
+returning tenant_id, rule, open, value, wrong_since, counts_from, good_at, changed_at, checked_at, judged_at, pauses, version,
+    told, message;
 
--- keep_alert: store the state of an alert, unless another node has stored it, or the rule has changed
+-- keep_alert: store the state of an alert, unless another node has stored it, or the rule has changed. A success that was
+-- heard of meanwhile stays
 update duetime.alerts
-set open = :open, value = :value, wrong_since = :wrong_since, changed_at = :changed_at, version = :version
+set open = :open, value = :value, wrong_since = :wrong_since, changed_at = :changed_at, judged_at = :judged_at,
+    counts_from = case when good_at is not distinct from :good_at::timestamptz then :counts_from::timestamptz
+        else counts_from end,
+    pauses = :pauses, version = :version, message = :message
 where tenant_id = :tenant_id and name = :name and rule = :rule and version = :seen;
+
+-- alert_told: the notifications about a version are stored
+update duetime.alerts set told = :version where tenant_id = :tenant_id and name = :name and version = :version;
+
+-- hearing_alerts: the rules that learn of runs from events
+select tenant_id, rule, good_at from duetime.alerts where hears;
+
+-- heard_success: a run that a rule covers has succeeded
+update duetime.alerts set good_at = :at::timestamptz, counts_from = :at
+where tenant_id = :tenant_id and name = :name and rule = :rule
+    and (good_at is null or good_at < :at or good_at > duetime.now());
+
+-- events_read: all events until a moment were read
+update duetime.notifying set read_at = :at::timestamptz where one;
+
+-- events_read_until: up to when the events were read
+select read_at from duetime.notifying where one;

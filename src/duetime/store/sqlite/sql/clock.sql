@@ -6,6 +6,9 @@ update handovers set deadline = :now + deadline - handed_at, handed_at = :now wh
 update breakers set until = :now + until - since, since = :now where since > :now;
 delete from attempts where at > :now;
 update alerts set checked_at = :now where checked_at > :now;
+update checkins set pinged_at = min(pinged_at, :now), started_at = min(started_at, :now),
+    counts_from = min(counts_from, :now), revision = revision + 1, judge_at = :now
+where pinged_at > :now or counts_from > :now;
 update notifying set held_until = :now + held_until - taken_at, taken_at = :now where taken_at > :now;
 
 -- shift_cursors: cursors that were brought into view at once while the clock was ahead come into view now. No node has seen

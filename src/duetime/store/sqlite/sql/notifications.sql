@@ -4,8 +4,10 @@ update notifying set number = :number where one = 1 and number is null;
 
 -- listen_no_more: no tenant wants to be told any more; readers keep events coming for themselves
 update listening set until = :now + :period
-where one = 1 and until = 9223372036854775807 and not exists (select 1 from subscriptions);
-update notifying set number = null where one = 1 and not exists (select 1 from subscriptions);
+where one = 1 and until = 9223372036854775807 and not exists (select 1 from subscriptions)
+        and not exists (select 1 from alerts where hears);
+update notifying set number = null where one = 1 and not exists (select 1 from subscriptions)
+        and not exists (select 1 from alerts where hears);
 
 -- slow_candidates: running runs of jobs that say how long is usual, and how long they have been running
 select r.tenant_id, r.id, r.options, :now - r.started_at as ran_for
@@ -22,5 +24,10 @@ cross join runs r on r.id = substr(c.run_ids, x.key * 16 + 1, 16)
 where r.worker_id = c.worker_id and r.claim_no = c.claim_no group by c.worker_id;
 
 -- put_alert: set a rule; one that says something else begins anew
-insert into alerts (tenant_id, name, rule) values (:tenant_id, :name, :rule)
-on conflict (tenant_id, name) do update set rule = excluded.rule, checked_at = 0, wrong_since = null;
+insert into alerts (tenant_id, name, rule, hears) values (:tenant_id, :name, :rule, :hears)
+on conflict (tenant_id, name) do update set rule = excluded.rule, hears = excluded.hears, checked_at = 0,
+    counts_from = case when alerts.rule = excluded.rule then alerts.counts_from end,
+    good_at = case when alerts.rule = excluded.rule then alerts.good_at end,
+    judged_at = case when alerts.rule = excluded.rule then alerts.judged_at end,
+    pauses = case when alerts.rule = excluded.rule then alerts.pauses end,
+    wrong_since = case when alerts.rule = excluded.rule then alerts.wrong_since end;
