@@ -14,6 +14,7 @@ AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
     "/": ("Now", "Runs per second"),
     "/jobs": ("Jobs", "Weekday report"),
+    "/schedules": ("Schedules", "Weekday report"),
     "/jobs/new": ("New job", "Runs once, now."),
     "/runs": ("Runs", "shop.ping"),
     "/graphs": ("Graphs", "Order 17"),

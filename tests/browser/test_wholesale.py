@@ -57,3 +57,38 @@ def test_a_part_of_a_text_finds_a_job(looking: Looking) -> None:
         expect(page.locator("tbody tr")).to_have_count(1)
         expect(page.get_by_role("link", name="Quarterly ledger")).to_be_visible()
     assert serious(page) == []
+
+
+def test_schedules_are_apart_from_one_off_jobs(looking: Looking) -> None:
+    looking.shop.submit("ping", name="Only once", run_in="2h", tags=["apart"])
+    made = looking.shop.submit("ping", name="Again and again", every="1h", tags=["apart"])
+    looking.shop.ask("POST", f"/v1/jobs/{made['job_id']}/pause")
+    page = looking.go("/schedules?tag=apart")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("main .head p")).to_contain_text("active")
+    page.get_by_role("link", name=re.compile("paused$")).click()
+    expect(page.get_by_role("link", name="Again and again")).to_be_visible()
+    expect(page.get_by_role("link", name="Only once")).to_have_count(0)
+
+
+def test_the_keyboard_reaches_everything(looking: Looking) -> None:
+    looking.shop.submit("ping", name="Reached by keys", every="1h")
+    page = looking.go("/jobs")
+    page.get_by_role("heading", level=1).focus()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search text")).to_be_focused()
+    page.get_by_role("heading", level=1).focus()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("dialog", name="Open a page, job or run")
+    box.get_by_role("searchbox").fill("workers")
+    assert serious(page) == []
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers")
+    page.keyboard.press("Control+k")
+    box.get_by_role("searchbox").fill("ached by k")
+    box.get_by_role("link", name="Reached by keys").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Reached by keys")

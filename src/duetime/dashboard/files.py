@@ -18,6 +18,7 @@ PAGES = (
     "/jobs/new",
     "/jobs/{id}",
     "/jobs/{id}/edit",
+    "/schedules",
     "/runs",
     "/runs/{id}",
     "/graphs",

@@ -3,7 +3,7 @@
 import { go, useAddress } from "./core/data.js";
 import { onSessionOver } from "./core/http.js";
 import { closeStream, openStream } from "./core/live.js";
-import { whoAmI } from "./core/session.js";
+import { may, whoAmI } from "./core/session.js";
 import { useTheme } from "./core/theme.js";
 import { html, render, useEffect, useState } from "./core/view.js";
 import { Access } from "./pages/access.js";
@@ -15,7 +15,7 @@ import { DeadLetters } from "./pages/dead_letters.js";
 import { Graph, Graphs } from "./pages/graphs.js";
 import { Job } from "./pages/job.js";
 import { EditJob, NewJob } from "./pages/job_form.js";
-import { Jobs } from "./pages/jobs.js";
+import { Jobs, Schedules } from "./pages/jobs.js";
 import { Login } from "./pages/login.js";
 import { Now } from "./pages/now.js";
 import { Queues } from "./pages/queues.js";
@@ -24,6 +24,7 @@ import { Runs } from "./pages/runs.js";
 import { Sessions } from "./pages/sessions.js";
 import { Workers } from "./pages/workers.js";
 import { Asking } from "./parts/asking.js";
+import { Shortcuts } from "./parts/shortcuts.js";
 import { Empty, Wrong } from "./parts/basics.js";
 import { Frame } from "./parts/frame.js";
 import { Notes } from "./parts/notes.js";
@@ -34,6 +35,7 @@ const PAGES = [
   [/^\/jobs\/new$/, NewJob, "New job"],
   [/^\/jobs\/([^/]+)\/edit$/, EditJob, "Edit job"],
   [/^\/jobs\/([^/]+)$/, Job, "Job"],
+  [/^\/schedules$/, Schedules, "Schedules"],
   [/^\/runs$/, Runs, "Runs"],
   [/^\/runs\/([^/]+)$/, Run, "Run"],
   [/^\/graphs$/, Graphs, "Graphs"],
@@ -51,6 +53,7 @@ const PAGES = [
 
 const PLACES = [
   { href: "/", word: "Now" },
+  { href: "/schedules", word: "Schedules" },
   { href: "/jobs", word: "Jobs" },
   { href: "/runs", word: "Runs" },
   { href: "/graphs", word: "Graphs" },
@@ -114,7 +117,8 @@ function App() {
       <div key=${address.path} class="fade"><${Page} id=${id} query=${address.query} /></div>
     </${Frame}>
     <${Notes} />
-    <${Asking} />`;
+    <${Asking} />
+    <${Shortcuts} places=${PLACES.filter((place) => !place.may || may(place.may))} />`;
 }
 
 document.addEventListener("click", (event) => {

@@ -1,4 +1,4 @@
-// Jobs: find them, see their last runs, control one or many.
+// Jobs and schedules: find them, see their last runs, control one, many or all that match.
 
 import { useData, go } from "../core/data.js";
 import { forEach, say } from "../core/doing.js";
@@ -24,7 +24,23 @@ const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[na
 /** As a request body takes it: not all of a query is text there. */
 const typed = (filter) => (filter.recurring ? { ...filter, recurring: filter.recurring === "true" } : filter);
 
-export function Jobs({ query }) {
+export const Jobs = ({ query }) => html`<${JobList} path="/jobs" query=${query} />`;
+export const Schedules = ({ query }) => html`<${JobList} path="/schedules" query=${{ ...query, recurring: "true" }} />`;
+
+/** How many schedules there are, and how many of them are paused; up to a bound. */
+function Counts() {
+  const { data } = useData(
+    () => Promise.all(["ACTIVE", "PAUSED"].map((status) => post("/v1/bulk-actions/preview", { action: "cancel", jobs: { recurring: true, status } }))),
+    ["schedules"],
+    { every: 60000 },
+  );
+  if (!data) return "Jobs that repeat.";
+  const [active, paused] = data.map((found) => `${number(found.matching)}${found.complete ? "" : "+"}`);
+  return html`Jobs that repeat: ${active} active, <a href="/schedules?status=PAUSED">${paused} paused</a>.`;
+}
+
+function JobList({ path, query }) {
+  const only = path === "/schedules";
   const filter = filterOf(query);
   const key = JSON.stringify(filter);
   const [pages, setPages] = useState([]);
@@ -46,20 +62,20 @@ export function Jobs({ query }) {
     { live: anything },
   );
   const bars = new Map(recent ? recent.items.map((item) => [item.job_id, item.runs]) : []);
-  return html`<${Head} title="Jobs" buttons=${may("submit") && html`<a class="button main" href="/jobs/new">New job</a>`}>
-      One-off and recurring jobs.
+  return html`<${Head} title=${only ? "Schedules" : "Jobs"} buttons=${may("submit") && html`<a class="button main" href="/jobs/new">New job</a>`}>
+      ${only ? html`<${Counts} />` : html`One-off and recurring jobs. <a href="/schedules">Schedules</a> are the recurring ones.`}
     </${Head}>
-    <${Finder} filter=${filter} />
+    <${Finder} path=${path} filter=${filter} />
     ${!filter.fires_from && html`<${BulkActions} objects="jobs" filter=${typed(filter)} />`}
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
-    ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} />`}
+    ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} only=${only} />`}
     ${page && html`<${InStreams} found=${page.in_streams} />`}
-    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="jobs" />
+    <${Pager} page=${page} pages=${pages} setPages=${setPages} word=${only ? "schedules" : "jobs"} />
     ${picked.size > 0 && html`<${Bulk} jobs=${page ? page.items.filter((job) => picked.has(job.job_id)) : []} done=${() => setPicked(new Set()) || reload()} />`}`;
 }
 
-function Finder({ filter }) {
+function Finder({ path, filter }) {
   const by = BY.find((name) => filter[name]) || "search";
   const { data: queues } = useData((signal) => get("/v1/queues", {}, signal), ["queues"]);
   const submit = (event) => {
@@ -68,12 +84,12 @@ function Finder({ filter }) {
     const text = given.text.trim();
     if (/^job_[0-9a-z]{26}$/.test(text)) return go(`/jobs/${text}`);
     if (/^run_[0-9a-z]{26}$/.test(text)) return go(`/runs/${text}`);
-    return go(address("/jobs", { [given.by]: text, status: given.status, queue: given.queue }));
+    return go(address(path, { [given.by]: text, status: given.status, queue: given.queue }));
   };
   const names = queues ? queues.items.map((queue) => queue.name) : [];
   const [from, until] = filter.fires_from ? [filter.fires_from, filter.fires_until] : [filter.start_time, filter.end_time];
   const span = from && html`<p class="hint">
-    ${filter.fires_from ? "Jobs with a run" : "Due"} from ${moment(from)} to ${moment(until)}. <a href="/jobs">Show all</a>
+    ${filter.fires_from ? "Jobs with a run" : "Due"} from ${moment(from)} to ${moment(until)}. <a href=${path}>Show all</a>
   </p>`;
   return html`<form class="finder" role="search" onSubmit=${submit} key=${JSON.stringify(filter)}>
       <label>
@@ -105,10 +121,10 @@ function Finder({ filter }) {
     ${span}`;
 }
 
-function Table({ page, bars, picked, setPicked, reload, filter }) {
+function Table({ page, bars, picked, setPicked, reload, filter, only }) {
   if (!page.items.length) {
-    const none = Object.keys(filter).length === 0;
-    return html`<div class="card"><${Empty} title=${none ? "There are no jobs yet." : "No jobs match."}>
+    const none = Object.keys(filter).length === (only ? 1 : 0);
+    return html`<div class="card"><${Empty} title=${none ? `There are no ${only ? "schedules" : "jobs"} yet.` : "No jobs match."}>
       ${none ? "Create one here or with the API." : "A search finds any part of a name, tag, task, owner or key. The other fields must match completely."}
     </${Empty}></div>`;
   }
@@ -128,6 +144,7 @@ function Table({ page, bars, picked, setPicked, reload, filter }) {
           <th scope="col">Job</th>
           <th scope="col">Status</th>
           <th scope="col">Last runs</th>
+          ${only && html`<th scope="col">Last run</th>`}
           <th scope="col">Next run</th>
           <th scope="col">Queue</th>
           ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
@@ -143,14 +160,20 @@ function Table({ page, bars, picked, setPicked, reload, filter }) {
             </td>
             <td><${Badge} status=${job.status} /></td>
             <td><${Bars} runs=${bars.get(job.job_id)} none=${job.recurring ? "no runs yet" : ""} /></td>
+            ${only && html`<td><${LastRun} runs=${bars.get(job.job_id)} /></td>`}
             <td><${Moment} at=${job.next_run} /></td>
-            <td class="soft">${job.queue}${job.priority === "MEDIUM" ? "" : ` · ${title(job.priority)}`}</td>
+            <td class="soft queue">${job.queue}${job.priority === "MEDIUM" ? "" : ` · ${title(job.priority)}`}</td>
             ${steers && html`<td class="end"><${JobButtons} job=${job} then=${reload} tight /></td>`}
           </tr>`,
         )}
       </tbody>
     </table>
   </div>`;
+}
+
+function LastRun({ runs }) {
+  if (!runs || !runs.length) return html`<span class="soft">–</span>`;
+  return html`<a href="/runs/${runs[0].run_id}"><${Badge} status=${runs[0].status} /></a> <span class="soft small"><${Moment} at=${runs[0].due_at} /></span>`;
 }
 
 const RUNS = { does: (jobs) => `Run ${jobs} now`, means: "Each job gets an extra run beside its schedule.", yes: "Run them" };

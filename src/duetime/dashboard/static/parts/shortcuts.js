@@ -1,0 +1,91 @@
+// Keyboard shortcuts: / searches, Ctrl-K opens any page or job, ? lists them.
+
+import { go } from "../core/data.js";
+import { address, get } from "../core/http.js";
+import { html, useEffect, useRef, useState } from "../core/view.js";
+import { nameOf } from "./job_actions.js";
+
+const KEYS = [
+  ["/", "Search on this page, or in all jobs"],
+  ["Ctrl K", "Open a page, job or run"],
+  ["?", "Show these shortcuts"],
+  ["Esc", "Close"],
+];
+
+const isTyping = (target) => target.isContentEditable || ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName);
+
+function search() {
+  const field = document.querySelector("main input[type=search]");
+  if (field) field.focus();
+  else go("/jobs");
+}
+
+export function Shortcuts({ places }) {
+  const [open, setOpen] = useState(null);
+  useEffect(() => {
+    const pressed = (event) => {
+      const jump = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+      if (!jump && (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))) return;
+      if (document.querySelector("dialog[open]")) return;
+      if (jump) setOpen("jump");
+      else if (event.key === "?") setOpen("keys");
+      else if (event.key === "/") search();
+      else return;
+      event.preventDefault();
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, []);
+  const close = () => setOpen(null);
+  if (open === "keys") return html`<${Keys} close=${close} />`;
+  return open === "jump" ? html`<${Jump} places=${places} close=${close} />` : null;
+}
+
+function Box({ label, close, children }) {
+  const dialog = useRef(null);
+  useEffect(() => dialog.current.showModal(), []);
+  return html`<dialog ref=${dialog} onClose=${close} aria-label=${label}>${children}</dialog>`;
+}
+
+const Keys = ({ close }) => html`<${Box} label="Keyboard shortcuts" close=${close}>
+  <h2>Keyboard shortcuts</h2>
+  <dl class="facts">${KEYS.map(([key, word]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${word}</dd>`)}</dl>
+  <form method="dialog" class="buttons"><button>Close</button></form>
+</${Box}>`;
+
+function Jump({ places, close }) {
+  const [text, setText] = useState("");
+  const [jobs, setJobs] = useState([]);
+  useEffect(() => {
+    setJobs([]);
+    if (text.trim().length < 2) return undefined;
+    const stop = new AbortController();
+    const timer = setTimeout(async () => {
+      const found = await get("/v1/jobs", { search: text.trim(), page_size: 8 }, stop.signal).catch(() => ({ items: [] }));
+      if (!stop.signal.aborted) setJobs(found.items);
+    }, 150);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [text]);
+  const wanted = text.trim().toLowerCase();
+  const found = [
+    ...(/^run_[0-9a-z]{26}$/.test(wanted) ? [{ href: `/runs/${wanted}`, word: wanted, kind: "Run" }] : []),
+    ...(/^job_[0-9a-z]{26}$/.test(wanted) ? [{ href: `/jobs/${wanted}`, word: wanted, kind: "Job" }] : []),
+    ...places.filter((place) => place.word.toLowerCase().includes(wanted)).map((place) => ({ ...place, kind: "Page" })),
+    ...jobs.map((job) => ({ href: `/jobs/${job.job_id}`, word: nameOf(job), kind: job.recurring ? "Schedule" : "Job" })),
+  ];
+  const submit = (event) => {
+    event.preventDefault();
+    close();
+    go(found.length ? found[0].href : address("/jobs", { search: text.trim() }));
+  };
+  return html`<${Box} label="Open a page, job or run" close=${close}>
+    <form class="jump" role="search" onSubmit=${submit}>
+      <input type="search" aria-label="Open a page, job or run" placeholder="Page, job or id" autofocus value=${text} onInput=${(event) => setText(event.target.value)} />
+      <ul>${found.slice(0, 12).map((each) => html`<li key=${each.href}><a href=${each.href} onClick=${close}>${each.word} <span class="soft small">${each.kind}</span></a></li>`)}</ul>
+      ${!found.length && html`<p class="soft">Nothing found. Enter searches all jobs.</p>`}
+    </form>
+  </${Box}>`;
+}
