@@ -170,7 +170,9 @@ def test_the_tutorial(tmp_path: Path, environ: dict[str, str], page: Page, capsy
         expect(page.get_by_role("region", name="Result")).to_contain_text("order 1 costs 4 euros")
         note("the first own task is seen in the dashboard")
 
+        running.printed = ""
         (tmp_path / "shop" / "buy.py").write_text(buying)
+        running.until("duetime is up")
         assert "order 2 costs 3 euros" in second.run(buy)
         assert "next run" in second.run(schedule)
         open_page(page, "Jobs", lambda: page.locator("main table").get_by_text("shop.charge").first)
@@ -182,6 +184,7 @@ def test_the_tutorial(tmp_path: Path, environ: dict[str, str], page: Page, capsy
         open_page(page, "Dead letters", lambda: page.get_by_text("KeyError: 'cake'").first)
         page.get_by_role("link", name="Newest run").click()
         expect(page.get_by_label("Error", exact=True)).to_contain_text("price = PRICES[item]")
+        note("a job has failed")
         running.printed = ""
         code.write_text(re.sub(r"^PRICES = .*\n", repaired, shop, flags=re.MULTILINE) + planning)
         running.until("duetime is up")
