@@ -559,3 +559,21 @@ async def test_issuers_tokens_and_keys_with_a_scope(duetime: Duetime, served: Se
     assert "cannot be read" in (await duetime("issuers", "set", "x", "--issuer", "i", "--jwks", "/nowhere")).output
     assert (await duetime("issuers", "delete", "app", "--yes")).exit_code == 0
     assert (await duetime("jobs", *user)).exit_code != 0
+
+
+async def test_checkins_and_alerts_about_jobs(duetime: Duetime, served: Served) -> None:
+    schedule = ("--cron", "0 2 * * *", "--tz", "Europe/Berlin", "--grace", "30m", "--max-runtime", "3h")
+    (made,) = facts(await duetime("checkins", "set", "backup", *schedule, "--json"))
+    assert (made["grace"], made["max_runtime"], made["status"]) == (1800, 10_800, "new")
+    async with served.http.get(f"{served.url}{made['ping_url']}/3") as answer:
+        assert answer.status == 200
+    (listed,) = facts(await duetime("checkins", "--json"))
+    assert (listed["last_ping"], listed["exit_code"], listed["ping_url"]) == ("fail", 3, None)
+    (rotated,) = facts(await duetime("checkins", "rotate", "backup", "--json"))
+    assert rotated["ping_url"] != made["ping_url"]
+    assert facts(await duetime("checkins", "pause", "backup", "--json"))[0]["status"] == "paused"
+    assert "'soon' is not a duration" in refused(await duetime("checkins", "set", "x", "--every", "soon"))
+    (rule,) = facts(await duetime("alerts", "set", "silent", "no_success", "25h", "--task", "backup", "--json"))
+    assert (rule["threshold"], rule["task"], rule["topic"]) == (90_000, "backup", "job.silent")
+    assert "is a figure of queues" in refused(await duetime("alerts", "set", "x", "backlog", "1", "--tag", "t"))
+    assert (await duetime("checkins", "delete", "backup")).exit_code == 0

@@ -28,6 +28,7 @@ EMPTY = {
     "secrets": "duetime secrets put NAME",
     "subscriptions": "duetime subscriptions set NAME",
     "alerts": "duetime alerts set NAME",
+    "checkins": "duetime checkins set NAME",
     "sessions": "duetime login-link",
     "audit": "nothing was changed",
 }
