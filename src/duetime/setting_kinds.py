@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from duetime.database_hosts import check_readable, check_writable
 from duetime.duration import format_duration, parse_duration
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -228,7 +229,7 @@ def database(description: str) -> Kind:
         scheme, slashes, rest = address.partition("://")
         match scheme if slashes else "":
             case "postgresql" | "postgres":
-                _split(address)
+                _checked(address, check_writable)
             case "sqlite":
                 if not rest.startswith("/") or not rest.strip("/"):
                     raise ValueError("a path must follow 'sqlite:///'")
@@ -238,19 +239,31 @@ def database(description: str) -> Kind:
                 raise ValueError(f"duetime does not support the database {other!r}")
         return address
 
-    accepts = "postgresql://user@host/database, or sqlite:///relative/path, or sqlite:////absolute/path"
+    accepts = (
+        "postgresql://user@host/database, or several hosts (postgresql://user@one:5432,two:5432/database), or"
+        " sqlite:///relative/path, or sqlite:////absolute/path"
+    )
     return Kind(description, accepts, read, default="the SQLite file in data_dir", show=_show_address)
 
 
 def direct_database(description: str) -> Kind:
+    return _postgres(description, check_writable)
+
+
+def replica(description: str) -> Kind:
+    return _postgres(description, check_readable)
+
+
+def _postgres(description: str, check: Callable[[str], None]) -> Kind:
     def read(given: object) -> str:
         address = _text(given)
         if not address.startswith(("postgresql://", "postgres://")):
             raise ValueError("it is not the URL of a PostgreSQL database")
-        _split(address)
+        _checked(address, check)
         return address
 
-    return Kind(description, "postgresql://user@host/database", read, default="none", show=_show_address)
+    accepts = "postgresql://user@host/database, or several hosts (postgresql://user@one:5432,two:5432/database)"
+    return Kind(description, accepts, read, default="none", show=_show_address)
 
 
 def server(description: str) -> Kind:
@@ -338,6 +351,15 @@ def _split(address: str) -> SplitResult:
         # The original message may quote a part of the password.
         raise ValueError(_MALFORMED) from None
     return parts
+
+
+def _checked(address: str, check: Callable[[str], None]) -> None:
+    try:
+        urlsplit(address)
+    except ValueError:
+        # The original message may quote a part of the password.
+        raise ValueError(_MALFORMED) from None
+    check(address)
 
 
 def format_size(count_of_bytes: int) -> str:

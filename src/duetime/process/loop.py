@@ -21,7 +21,8 @@ T = TypeVar("T")
 Tick = Callable[[], Awaitable[float]]
 
 _FIRST_BACKOFF = 0.1
-_LONGEST_BACKOFF = 5.0
+_LONGEST_BACKOFF = 2.0
+"""Seconds. After a failover, the work of a process resumes that much later at most."""
 
 
 def spread(seconds: float, by: float) -> float:

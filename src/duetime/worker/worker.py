@@ -199,7 +199,7 @@ class Worker:
             except StoreUnavailable as error:
                 log.warning("cannot register: %s", reason_of(error))
                 await _first_of(self._stopping, timeout=backoff)
-                backoff = min(5.0, backoff * 2)
+                backoff = min(2.0, backoff * 2)
                 continue
             heartbeat = Heartbeat(
                 self._source,

@@ -5,14 +5,16 @@ module above this file sees an exception of the driver.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import asyncpg
 
+from duetime.clock import monotonic
 from duetime.errors import (
     DuetimeError,
     LeaseLost,
@@ -22,6 +24,7 @@ from duetime.errors import (
     StoreUnavailable,
     reason_of,
 )
+from duetime.store.postgres.connector import Connector
 from duetime.store.postgres.plain_connection import PlainConnection
 from duetime.store.postgres.pool import Connection as Connection
 from duetime.store.postgres.pool import LifoPool, end, is_gone
@@ -29,6 +32,8 @@ from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
 from duetime.store.shared.statements import SHARED, numbered, statements
 from duetime.store.shared.transaction import NotUnique
+
+log = logging.getLogger("duetime.store")
 
 MARK = "/* duetime store */ "
 """The prefix of every statement of duetime. A session whose current statement has it belongs to duetime at that moment.
@@ -41,6 +46,7 @@ PARAMETERS = {name: parameters for name, (_, parameters) in _NUMBERED.items()}
 """The named parameters of each statement, in the driver's order."""
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
+_LEFT_BEFORE = 5.0
 _NO_ROLE = "DT403"
 """The SQLSTATE of `schema.sql` when the role for tenants is missing and cannot be created."""
 _LEASE_OVER = "DT408"
@@ -94,17 +100,22 @@ class LaneGone(StoreUnavailable):
 class Database:
     """A pool of connections to one database, and the named statements."""
 
-    def __init__(self, url: str, *, size: int = 8, prepared: bool = True) -> None:
+    def __init__(self, url: str, *, size: int = 8, prepared: bool = True, direct: str | None = None) -> None:
+        """`direct` is the address of the database itself, if `url` is that of a pooler."""
         self.url = url
         self.size = size
         self.prepared = prepared
+        self._connector = Connector(url)
+        self._direct = self._connector if direct is None else Connector(direct)
+        self._outside: WeakSet[Connection] = WeakSet()
+        self._left_at = -_LEFT_BEFORE
+        """When a server was left that is no longer the primary."""
         self._pool: LifoPool | None = None
 
     @property
     def shown(self) -> str:
         """The address without credentials."""
-        parts = urlsplit(self.url)
-        return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+        return str(self._connector.address)
 
     @property
     def used(self) -> int:
@@ -116,14 +127,11 @@ class Database:
             # No minimum: while the database is down, only callers must try to connect.
             pool = await asyncpg.create_pool(
                 self.url,
+                connect=self._connect,
                 min_size=0,
                 max_size=self.size,
-                command_timeout=DEADLINE,
-                timeout=CONNECT_DEADLINE,
-                statement_cache_size=256 if self.prepared else 0,
                 max_inactive_connection_lifetime=300,
                 connection_class=PlainConnection,
-                server_settings=_OURS,
             )
         self._pool = LifoPool(pool, timeout=CONNECT_DEADLINE)
         try:
@@ -134,6 +142,8 @@ class Database:
             raise
 
     async def close(self) -> None:
+        await self._connector.close()
+        await self._direct.close()
         pool, self._pool = self._pool, None
         if pool is not None:
             with suppress(TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -188,17 +198,35 @@ class Database:
         async with self.connection() as connection:
             return affected(await connection.execute(SQL[name], *arguments))
 
-    async def connect(self, url: str | None = None) -> Connection:
+    async def connect(self, *, direct: bool = False) -> Connection:
         """A connection outside the pool."""
         with self.meaning():
-            return await asyncpg.connect(
-                url or self.url,
-                connection_class=PlainConnection,
-                timeout=CONNECT_DEADLINE,
-                command_timeout=DEADLINE,
-                statement_cache_size=256 if self.prepared else 0,
-                server_settings=_OURS,
-            )
+            connection = await self._connect(direct=direct)
+        self._outside.add(connection)
+        return connection
+
+    async def leave_demoted(self) -> None:
+        """Close all sessions: the server is no longer the primary, or accepts no writes any more. A session that says
+        so a moment later is one of them, and must not close those that were opened since."""
+        if monotonic() < self._left_at + _LEFT_BEFORE:
+            return
+        self._left_at = monotonic()
+        log.warning("the database %s does not accept writes any more: its sessions are closed", self.shown)
+        self._connector.forget()
+        self._direct.forget()
+        for connection in tuple(self._outside):
+            end(connection)
+        if self._pool is not None:
+            await self._pool.expire(DEADLINE)
+
+    async def _connect(self, *_: Any, direct: bool = False, **_of_pool: Any) -> Connection:
+        return await (self._direct if direct else self._connector).connect(
+            timeout=CONNECT_DEADLINE,
+            connection_class=PlainConnection,
+            command_timeout=DEADLINE,
+            statement_cache_size=256 if self.prepared else 0,
+            server_settings=_OURS,
+        )
 
     @contextmanager
     def meaning(self) -> Iterator[None]:
@@ -269,6 +297,9 @@ class _PooledConnection:
         if isinstance(error, asyncpg.InternalClientError):
             # The server has ended the session but not the TCP connection: it will never answer.
             end(self._connection)
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            end(self._connection)
+            await self._database.leave_demoted()
         # A connection that cannot be released has ended. That must not hide the error of the block.
         with suppress(Exception):
             await self._pool.give_back(self._connection)

@@ -28,9 +28,8 @@ _RECONNECT = 2.0
 
 
 class Hints:
-    def __init__(self, database: Database, direct: str | None = None) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._direct = direct
         self._callbacks: list[Callable[[Hint], None]] = []
         self._pending: set[Hint] = set()
         self._sender: asyncio.Task[None] | None = None
@@ -76,7 +75,7 @@ class Hints:
         while True:
             connection: Connection | None = None
             try:
-                connection = await self._database.connect(self._direct)
+                connection = await self._database.connect(direct=True)
                 if await connection.fetchval("select pg_backend_pid()") != connection.get_server_pid():
                     log.info("the database is behind a pooler: without direct_database_url this process polls")
                     await connection.close()

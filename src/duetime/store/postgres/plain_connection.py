@@ -3,8 +3,12 @@
 asyncpg does not know array types. On each new connection it reads those of a statement from the catalog, with a query
 whose JIT compilation may take seconds. asyncpg turns JIT off before, but behind a transaction pooler that setting may
 reach another session. duetime uses only built-in arrays, whose OIDs never change, so they are listed here.
+
+A server that is cut off sends neither an answer nor a reset. The kernel closes such a connection after seconds, also
+while it is idle (the listener for hints) or waits for a commit that a standby has to confirm.
 """
 
+import socket
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -27,6 +31,17 @@ _ARRAYS = {
 }
 
 
+_CUT_OFF_AFTER = 6_000
+"""Milliseconds without an acknowledgement of what was sent. A lease of 15 s outlives that and a new connection."""
+_TCP_OPTIONS = (
+    ("SOL_SOCKET", "SO_KEEPALIVE", 1),
+    ("IPPROTO_TCP", "TCP_KEEPIDLE", 5),
+    ("IPPROTO_TCP", "TCP_KEEPINTVL", 1),
+    ("IPPROTO_TCP", "TCP_KEEPCNT", 3),
+    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", _CUT_OFF_AFTER),
+)
+
+
 class _NoStatement(NamedTuple):
     """In place of the catalog query. It has a name, so that asyncpg keeps the caller's prepared statement."""
 
@@ -34,6 +49,10 @@ class _NoStatement(NamedTuple):
 
 
 class PlainConnection(Connection):
+    def __init__(self, protocol: Any, transport: Any, *more: Any) -> None:
+        super().__init__(protocol, transport, *more)
+        notice_when_cut_off(transport.get_extra_info("socket"))
+
     def get_reset_query(self) -> str:
         return ""  # there is no session state to reset
 
@@ -42,6 +61,15 @@ class PlainConnection(Connection):
         if wanted <= _ARRAYS.keys():
             return [_described(oid) for oid in wanted], _NoStatement()
         return await super()._introspect_types(wanted, timeout)  # type: ignore[misc]
+
+
+def notice_when_cut_off(link: socket.socket | None) -> None:
+    """Let the kernel close a TCP connection whose other end is gone. Systems lack some of the options."""
+    if link is None or link.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    for level, option, value in _TCP_OPTIONS:
+        if hasattr(socket, option):
+            link.setsockopt(getattr(socket, level), getattr(socket, option), value)
 
 
 def _described(oid: int) -> dict[str, Any]:

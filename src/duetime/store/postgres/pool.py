@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import asyncpg
 
+from duetime.clock import monotonic
+
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
     Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
@@ -49,6 +51,7 @@ class LifoPool:
         self._waiting = 0
         self._closing = False
         self._uses = 0
+        self._keep_none_until = 0.0
         self._look: asyncio.TimerHandle | None = None
         self._returning: set[asyncio.Task[None]] = set()
 
@@ -81,6 +84,8 @@ class LifoPool:
         self._uses += 1
         if self._waiting or self._closing or self._uses % _RETURN_EVERY == 0:
             return False
+        if self._keep_none_until and self._is_old():
+            return False
         if is_gone(connection) or connection.is_in_transaction():
             return False
         self._kept.append(connection)
@@ -98,6 +103,22 @@ class LifoPool:
             if not is_gone(connection):
                 raise
             # The session ended during the release. The pool has noticed, and its slot is free again.
+
+    async def expire(self, within: float) -> None:
+        """Close all sessions of now: those in use, for up to `within` seconds, when they are released."""
+        self._keep_none_until = monotonic() + within
+        kept, self._kept = self._kept, []
+        await self._pool.expire_connections()
+        for connection in kept:
+            end(connection)
+            await self.give_back(connection)
+
+    def _is_old(self) -> bool:
+        """Whether a session that is released may be one that has expired: the pool knows, and closes it."""
+        if monotonic() < self._keep_none_until:
+            return True
+        self._keep_none_until = 0.0
+        return False
 
     async def close(self) -> None:
         """Close all sessions; those in use are closed when they are released."""

@@ -24,14 +24,14 @@ class Context:
         direct: str | None,
         lanes_per_tenant: int,
     ) -> None:
-        self.database = Database(url, size=pool_size, prepared=prepared)
+        self.database = Database(url, size=pool_size, prepared=prepared, direct=direct)
         self.transactions = PostgresTransactions(self.database)
         self.lanes_per_tenant = lanes_per_tenant
         self.lane_book = LaneBook(self.database, lanes_per_tenant)
         self.run_maker = PostgresRunMaker(self.lane_book)
         self.marks = Marks()
         self.cursor_marks = Marks()
-        self.hints: Hints = Hints(self.database, direct)
+        self.hints: Hints = Hints(self.database)
         self.ready = Ready(self.hints)
         self.stream_readings = StreamReadings()
         self.parking = ParkedRuns(self.database, self.ready)
