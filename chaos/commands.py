@@ -16,11 +16,11 @@ from chaos import history
 from chaos.checker import PROMISES, Verdict
 from chaos.checker import check as judge
 from chaos.checker.facts import sort
-from chaos.demands import Demands, came_of_it, late_and_refused, without_effect
+from chaos.demands import Demands, came_of_it, failovers, late_and_refused, without_effect
 from chaos.figures import figures
 from chaos.mutants import MUTANTS, SIMULATED
 from chaos.picture import draw, draw_series
-from chaos.real import brokers, lies, limits, load, run_embedded
+from chaos.real import brokers, lies, limits, load, patroni, run_embedded
 from chaos.real import run as real
 from chaos.real.clocks import library, put_forward, until_midnight
 from chaos.real.cluster import ROOT
@@ -50,6 +50,9 @@ def run(given: Namespace) -> int:
         if scenario.stream is not None and (reason := brokers.missing(scenario.stream)) is not None:
             print(reason)
             return 2
+        if scenario.patroni is not None and (reason := patroni.missing()) is not None:
+            print(reason)
+            return 2
         if scenario.midnight is not None and AHEAD not in os.environ:
             return _run_at_midnight()
     else:
@@ -57,7 +60,7 @@ def run(given: Namespace) -> int:
         share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED - _SIMULATED
         demands = Demands(effective=False)
         scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate, demands=demands)
-    able = KNOWN if scenario.stream is not None else KINDS
+    able = KNOWN if given.scenario is not None else KINDS
     unknown = [kind for kind in scenario.kinds if kind not in able]
     if unknown:
         print(f"there is no fault {unknown[0]!r}; there are: {', '.join(able)}")
@@ -153,6 +156,8 @@ def report(
         print(f"note    {kind}: struck, and hit nothing")
     holds = verdict.holds and not not_shown and all(others.values())
     print(f"struck: {seen.struck}")
+    if told := failovers(found["faults"]):
+        print(f"failovers, in seconds: {told}")
     print(f"lag: {seen.quantiles}; over {seen.over_after} s after the last fault")
     promises = {promise: verdict.broken(promise) for promise in PROMISES}
     record = {
@@ -169,6 +174,7 @@ def report(
         "struck": seen.struck,
         "late and refused": late_and_refused(sort(found)),
         "came of it": came_of_it(found["faults"]),
+        "failovers": failovers(found["faults"]),
         "never lied at": sorted(name for name in lies.methods() if f"lie: {name}" not in seen.struck),
         "lag": seen.quantiles,
         "due when nothing was wrong": seen.in_quiet,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from chaos.checker import Verdict
 from chaos.checker.facts import Facts, Start, sort
 from chaos.checker.pauses import backlog
-from chaos.figures import Figures, kind_of
+from chaos.figures import Figures, kind_of, quantile
 from chaos.history import Record
 
 _ENDS = ("SUCCEEDED", "FAILED")
@@ -30,6 +30,8 @@ class Demands(NamedTuple):
     """Seconds from the last fault until all that was due before has been tried to its end."""
     resumes_within: float | None = None
     """Seconds from the end of each fault until every worker has begun an attempt."""
+    gap_beyond_election: float | None = None
+    """Seconds from the election of a leader to the first completed run: the 95th percentile over all failovers."""
     lag_p95: float | None = None
     """Over everything, also what was due during the faults."""
     succeeds: float | None = None
@@ -68,6 +70,7 @@ class Demands(NamedTuple):
             *self._of_counts(facts, verdict, figures),
             *self._of_figures(figures),
             *self._of_faults(facts),
+            *self._of_failovers(facts),
             *self._of_cuts(facts),
             *self._of_deaths(facts),
             *(_taken_away(facts) if self.keeps else ()),
@@ -113,6 +116,11 @@ class Demands(NamedTuple):
                 if following - fault["until"] > self.resumes_within:
                     took = following - fault["until"]
                     yield f"a worker began nothing for {took:.1f} s after {fault['kind']} was over"
+
+    def _of_failovers(self, facts: Facts) -> Iterator[str]:
+        own = sorted(fault["gap"] - fault["election"] for fault in facts.faults if "election" in fault)
+        if self.gap_beyond_election is not None and quantile(own, 0.95) > self.gap_beyond_election:
+            yield f"the first run was completed {quantile(own, 0.95)} s after a leader was elected"
 
     def _of_cuts(self, facts: Facts) -> Iterator[str]:
         for fault in facts.faults if self.moves or self.rejoins else ():
@@ -171,6 +179,11 @@ def came_of_it(faults: Iterable[Record]) -> dict[str, int]:
         if "came_of_it" in fault:
             came[kind_of(fault)] += fault["came_of_it"]
     return dict(came)
+
+
+def failovers(faults: Iterable[Record]) -> list[dict[str, float]]:
+    """Of each failover, the seconds until a leader was elected, and until a run was completed."""
+    return [{"election": fault["election"], "gap": fault["gap"]} for fault in faults if "election" in fault]
 
 
 def without_effect(faults: Iterable[Record]) -> list[str]:

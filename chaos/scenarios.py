@@ -33,6 +33,8 @@ class Scenario(NamedTuple):
     pooled: bool = False
     """PgBouncer stands between everybody and the database."""
     standby: Literal["synchronous", "asynchronous"] | None = None
+    patroni: Literal["synchronous", "asynchronous"] | None = None
+    """The database is a Patroni cluster with such standbys."""
     stream: Literal["redis", "kafka"] | None = None
     """The queue of the workload goes through a stream at such a broker, and falls back to the store."""
     stored_first: bool = False
@@ -45,6 +47,9 @@ class Scenario(NamedTuple):
     """What else goes on while the faults last: see `real/activities.py`."""
     demands: Demands = Demands()
 
+
+_FAILOVERS = {"kill": "kill leader", "switchover": "switch over", "cut": "cut off leader"}
+_MODES: tuple[Literal["synchronous", "asynchronous"], ...] = ("synchronous", "asynchronous")
 
 SCENARIOS = {
     "kill": Scenario(
@@ -207,6 +212,32 @@ SCENARIOS = {
     ),
     "restore": Scenario(
         ("restore",), seconds=30.0, every=60.0, most=1, lasts=8.0, demands=Demands(resumes_within=10.0)
+    ),
+    **{
+        f"patroni-{name}{'' if mode == 'synchronous' else '-asynchronous'}": Scenario(
+            (kind,),
+            seconds=20.0,
+            every=30.0,
+            jitter=0.0,
+            first=5.0,
+            most=1,
+            rate=60.0,
+            patroni=mode,
+            demands=Demands(resumes_within=10.0, gap_beyond_election=3.0),
+        )
+        for name, kind in _FAILOVERS.items()
+        for mode in _MODES
+    },
+    "patroni-kill-20": Scenario(
+        ("kill leader",),
+        seconds=600.0,
+        every=30.0,
+        jitter=0.0,
+        first=5.0,
+        most=20,
+        rate=30.0,
+        patroni="synchronous",
+        demands=Demands(strikes=20, resumes_within=10.0, gap_beyond_election=3.0),
     ),
     "upgrade": Scenario(("upgrade",), seconds=30.0, every=60.0, most=1, demands=Demands(succeeds=0.999)),
     "streams-kill": Scenario(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.real.environment import AHEAD
+from chaos.real.patroni import Patroni
 from tests.support.postgres import Server
 
 _LIBRARY = "faketime/libfaketime.so.1"
@@ -59,7 +60,7 @@ def preloading(clock_file: Path) -> dict[str, str]:
 class DatabaseClock:
     """The clock of the database's host, as PostgreSQL sees it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server | Patroni) -> None:
         self._server = server
         self._file = server.folder / "clock"
         self.offset = 0.0

@@ -1,4 +1,5 @@
-"""Servers and workers on one PostgreSQL, each behind a proxy of its own, and whoever brings back what has died."""
+"""Servers and workers on one database, each behind a proxy of its own unless the database has several hosts, and
+whoever brings back what has died."""
 
 import asyncio
 import os
@@ -14,7 +15,8 @@ from typing import Any
 from chaos.real.bouncer import Bouncer
 from chaos.real.clocks import preloading
 from chaos.real.environment import ENCRYPTION, LOGS
-from chaos.real.network import Proxy
+from chaos.real.network import NoProxy, Proxy
+from chaos.real.patroni import Patroni
 from tests.support.postgres import Server, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +43,7 @@ class Member:
         self.code: Path | None = None
         """Where another duetime lies than the one that is tested here."""
         self._settings = _SETTINGS | settings
-        self.proxy = Proxy(dsn)
+        self.proxy = NoProxy(dsn) if "," in dsn else Proxy(dsn)
         self.clock_file = folder / f"{name}.clock"
         self.environment: dict[str, str] = {}
         """What else it is told when it starts."""
@@ -138,7 +140,7 @@ def unexpected_traces(log: str) -> list[str]:
 class Cluster:
     def __init__(
         self,
-        postgres: Server,
+        database: Server | Patroni,
         dsn: str,
         folder: Path,
         logs: Path,
@@ -147,7 +149,7 @@ class Cluster:
         workers: int,
         bouncer: Bouncer | None = None,
     ) -> None:
-        self.postgres = postgres
+        self._database = database
         self.dsn = dsn
         self.folder = folder
         self.bouncer = bouncer
@@ -159,12 +161,17 @@ class Cluster:
             for n, port in enumerate(ports)
         ]
         self.workers = [Member(f"worker-{n}", ["worker", APP], way, folder, logs, **settings) for n in range(workers)]
-        self.client = Proxy(way)
+        self.client = NoProxy(way) if isinstance(database, Patroni) else Proxy(way)
         self.settings: dict[str, Any] = settings
         """What whoever joins the cluster has to be told."""
         self.spares: list[Server] = []
         """Databases that are waiting to take over, or that were replaced."""
         self._supervising: asyncio.Task[None] | None = None
+
+    @property
+    def postgres(self) -> Server:
+        assert isinstance(self._database, Server)
+        return self._database
 
     @property
     def members(self) -> list[Member]:
@@ -173,7 +180,7 @@ class Cluster:
     def move_to(self, postgres: Server) -> None:
         """Everybody is led to another database."""
         self.spares.append(self.postgres)
-        self.postgres, self.dsn = postgres, postgres.dsn("chaos")
+        self._database, self.dsn = postgres, postgres.dsn("chaos")
         if self.bouncer is not None:
             self.bouncer.lead_to(postgres)
             return

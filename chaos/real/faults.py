@@ -24,6 +24,7 @@ from chaos.real.bouncer import program
 from chaos.real.clocks import CACHED, DatabaseClock, library, seen_through
 from chaos.real.cluster import Cluster, Member
 from chaos.real.disk import fill, make_room, may_mount
+from chaos.real.failovers import PATRONI_KINDS, Failovers
 from chaos.real.network import Proxy, Way
 from chaos.real.stream_faults import STREAM_KINDS, StreamFaults
 from chaos.real.strikes import Strike
@@ -50,10 +51,15 @@ class Faults:
         """By how much the database's clock was put back, in all."""
         self.streams: StreamFaults | None = None
         """Strikes the queue's stream, if it has one."""
+        self.failovers: Failovers | None = None
+        """Strikes the Patroni cluster, if the database is one."""
 
     async def strike(self, strike: Strike) -> None:
         if strike.kind in KINDS:
             await KINDS[strike.kind](self, strike)
+        elif strike.kind in PATRONI_KINDS:
+            assert self.failovers is not None
+            await self.failovers.strike(strike)
         else:
             assert self.streams is not None
             await self.streams.strike(strike)
@@ -342,7 +348,7 @@ _NEEDS_FAKETIME = frozenset(
 )
 
 
-KNOWN = (*KINDS, *STREAM_KINDS)
+KNOWN = (*KINDS, *STREAM_KINDS, *PATRONI_KINDS)
 
 
 def missing() -> list[str]:

@@ -141,6 +141,17 @@ class Proxy:
             await self._clear.wait()
 
 
+class NoProxy(Proxy):
+    """The way to a database of several hosts, which must be seen as they are."""
+
+    @property
+    def dsn(self) -> str:
+        return self._dsn
+
+    async def start(self) -> None:
+        pass
+
+
 class Balancer(Proxy):
     """One address for several servers, as a load balancer has it: each connection goes to the next that takes it."""
 

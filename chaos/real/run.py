@@ -22,9 +22,11 @@ from chaos.real.cluster import LEASE, SLOTS, Cluster
 from chaos.real.database_faults import damages, make_standby
 from chaos.real.disk import small_disk, temporary_folders_on
 from chaos.real.environment import DEATHS, KEY, LIES, MUTANT
+from chaos.real.failovers import Failovers
 from chaos.real.faults import Faults
 from chaos.real.http import app_over_http
 from chaos.real.lies import Liar
+from chaos.real.patroni import Patroni
 from chaos.real.points import POINTS
 from chaos.real.stream_faults import StreamedQueue, StreamFaults, settled
 from chaos.real.strikes import Strike, schedule
@@ -48,6 +50,8 @@ QUIET = RECOVERY + BOUND + 10.0
 what is due then must be on time."""
 _ASKED_ABOUT = 3_000
 _DRAIN = 120.0
+_UP = 400.0
+"""Seconds that all processes may take to start, on a busy machine."""
 _DISK = "1500m"
 _SHOWN = 20
 _OTHER_ENDS = (RunState.FAILED, RunState.CANCELLED)
@@ -63,23 +67,27 @@ async def run(
     strikes = schedule(Random(f"faults {seed}"), scenario)
     with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as folder, _disk(scenario, Path(folder)) as disk:
         Path(folder).chmod(0o711)  # PostgreSQL runs as somebody else
-        with temporary_folders_on(disk):
-            server = Server(installed()[0])
+        server = _database(scenario, disk)
         clock = DatabaseClock(server)
         try:
-            clock.start()
+            if isinstance(server, Patroni):
+                server.start()
+            else:
+                clock.start()
             dsn = server.create_database("chaos")
             store = store_for(Settings(database_url=dsn, encryption_keys=(KEY,)))
             await open_ready(store, migrate=True)
             broker = None if scenario.stream is None else brokers.make(scenario.stream)
-            bouncer = Bouncer(server, Path(folder)) if scenario.pooled else None
+            bouncer = Bouncer(server, Path(folder)) if scenario.pooled and isinstance(server, Server) else None
             cluster = Cluster(server, dsn, Path(folder), logs, servers=2, workers=workers, bouncer=bouncer)
             try:
                 if bouncer is not None:
                     bouncer.start()
                 if scenario.standby is not None:
                     synchronous = scenario.standby == "synchronous"
-                    cluster.spares.append(await asyncio.to_thread(make_standby, server, synchronous=synchronous))
+                    cluster.spares.append(
+                        await asyncio.to_thread(make_standby, cluster.postgres, synchronous=synchronous)
+                    )
                 for member in cluster.members:
                     member.may_kill_itself = "poison" in scenario.activities or bool(set(POINTS) & set(scenario.kinds))
                 lies, deaths = Path(folder) / "lies", Path(folder) / "deaths"
@@ -97,6 +105,8 @@ async def run(
                     faults = Faults(cluster, clock, lies, writer, disk)
                     if broker is not None and queue is not None:
                         faults.streams = StreamFaults(cluster, broker, queue, deaths, faults.record, base=base)
+                    if isinstance(server, Patroni):
+                        faults.failovers = Failovers(cluster, server, faults.record)
                     run = _Run(cluster, broker, faults, strikes, writer, base, seed, scenario, workers * SLOTS, quiet)
                     await run.drive()
             finally:
@@ -118,6 +128,13 @@ def _told(scenario: Scenario, lies: Path, deaths: Path, mutant: str | None) -> d
     told = {LIES: str(lies)} if "lies" in scenario.kinds else {}
     told |= {DEATHS: str(deaths)} if set(POINTS) & set(scenario.kinds) else {}
     return told | ({MUTANT: mutant} if mutant else {})
+
+
+def _database(scenario: Scenario, disk: Path) -> Server | Patroni:
+    if scenario.patroni is not None:
+        return Patroni(disk, synchronous=scenario.patroni == "synchronous")
+    with temporary_folders_on(disk):
+        return Server(installed()[0])
 
 
 def _disk(scenario: Scenario, folder: Path) -> AbstractContextManager[Path]:
@@ -210,7 +227,7 @@ async def _at(t: float, faults: Faults, strike: Strike) -> None:
 async def all_up(app: App, workers: int) -> None:
     """What is asked for while nobody is there yet would count as late."""
     store = await app.store()
-    async with asyncio.timeout(_DRAIN):
+    async with asyncio.timeout(_UP):
         while len(await store.leases.workers()) < workers:
             await asyncio.sleep(0.1)
 

@@ -34,7 +34,6 @@
     │   ├── SealBroken          encrypted data cannot be opened: it was modified
     │   │   └── KeyUnknown          it was encrypted with a key that this process does not have
     │   ├── ArchiveDamaged      a file of archived history is missing or is not what was written
-    │   ├── StoreRewound        it has lost data that this process knows: restart the process
     │   └── SchemaMismatch      this code cannot run on its schema
     └── StoreLocked             the embedded file belongs to another process
 
@@ -219,11 +218,6 @@ class KeyUnknown(SealBroken):
 
 class ArchiveDamaged(StoreError):
     """A file of archived history is missing, or is not what was written."""
-
-
-class StoreRewound(StoreError):
-    """The database went back to an earlier state than this process has seen: it was restored, or a replica took
-    over."""
 
 
 class SchemaMismatch(StoreError):

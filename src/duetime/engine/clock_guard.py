@@ -48,12 +48,22 @@ class ClockGuard:
         self._steady_at: float | None = None
         """When leases may be judged, in monotonic time; None before the first reading."""
         self._kept_at = 0.0
+        self._readings = 0
+        self._newest: datetime | None = None
+        """The last observation that this node knows to be stored, and how many there were."""
         self._ages = Ages()
 
     async def may_judge_leases(self) -> bool:
         """Whether every live worker has had time to renew its lease since the clock last stepped forward."""
         seen, at, doubt = await self._read()
-        if self._steady_at is None:
+        rewound = seen.readings < self._readings
+        self._readings = seen.readings
+        if rewound:
+            # The leases of live workers are as old as the state. They renew them meanwhile.
+            self._steady_at = at + self._lease
+            stepped, went_back = True, False
+            await self._report_rewind(seen)
+        elif self._steady_at is None:
             stepped, went_back = self._first_reading(seen, at)
         else:
             least, most = self._watch.step(seen.now, at, doubt=doubt)
@@ -65,7 +75,8 @@ class ClockGuard:
             await self._store.clocks.shift_back()
         if stepped or at - self._kept_at >= self._lease * _KEPT_EVERY:
             # Record the reading that was compared, not the current time: the clock may have stepped meanwhile.
-            await self._store.clocks.keep_clock_seen(seen.now, stepped=stepped)
+            self._readings = await self._store.clocks.keep_clock_seen(seen.now, stepped=stepped)
+            self._newest = seen.now
             self._kept_at = at
         assert self._steady_at is not None
         return monotonic() >= self._steady_at
@@ -82,6 +93,18 @@ class ClockGuard:
         seen = await self._store.clocks.clock_seen()
         doubt = (monotonic() - before) / 2
         return seen, before + doubt, doubt
+
+    async def _report_rewind(self, seen: ClockSeen) -> None:
+        lost = self._newest or seen.now
+        await self._store.clocks.keep_rewind(seen.now, lost)
+        log.critical("%s", rewind_text(lost, seen.seen_at))
+        survey, workers = await self._store.survey.survey(), await self._store.leases.workers()
+        log.critical(
+            "found after that: %s runs are due and wait, %s dead letters, %s workers. Runs whose end was lost run"
+            " again, schedules fire again what they fired in the lost time, and no lease is judged for %s",
+            *(sum(survey.waiting.values()), survey.dead_letters, len(workers)),
+            format_duration(timedelta(seconds=self._lease)),
+        )
 
     def _first_reading(self, seen: ClockSeen, at: float) -> tuple[bool, bool]:
         """Whether the clock may have stepped forward since the last recorded reading, and whether it stepped back."""
@@ -109,6 +132,15 @@ class ClockGuard:
         if most < -_STEP:
             log.warning("the database's clock stepped by %+.1f s", most)
         return False, most < -_STEP
+
+
+def rewind_text(lost: datetime, kept: datetime | None) -> str:
+    """What a rewind means: `lost` is the last moment that is known to be lost, `kept` the last one that is left."""
+    back = "" if kept is None else f" by about {max(0.0, (lost - kept).total_seconds()):.1f} s, to {kept:%F %T} UTC"
+    return (
+        f"the database went back{back}: a standby without the last commits took over, or a backup was restored."
+        " What was accepted since is lost"
+    )
 
 
 class ClockWatch:

@@ -95,6 +95,8 @@ class LaneChanges(NamedTuple):
     asleep: list[int]
     whole: bool
     """Whether these are all lanes that are awake, and every other is asleep."""
+    rewound: bool = False
+    """Whether the database was reset to a state before the version: a lane may have the id of another one now."""
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):

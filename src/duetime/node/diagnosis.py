@@ -18,6 +18,7 @@ from duetime.clock import SystemClock
 from duetime.crypto.sealer import key_name_of
 from duetime.crypto.tls import ClientTls
 from duetime.duration import format_duration
+from duetime.engine.clock_guard import rewind_text
 from duetime.engine.watcher import unserved_lanes
 from duetime.errors import DuetimeError, SchemaMismatch, StreamUnavailable
 from duetime.model.job import INTERNAL_TENANT
@@ -89,6 +90,7 @@ async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("schema", "ok", f"version {version}")
         yield _clock((await store.now() - SystemClock().now()).total_seconds())
         checks: tuple[tuple[str, Callable[[Store, Settings], Awaitable[list[Finding]]]], ...] = (
+            ("rewind", _rewind),
             ("workers", _workers),
             ("tasks", _tasks),
             ("encryption", _encryption),
@@ -108,6 +110,16 @@ async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
 
 def failed(check: str, error: DuetimeError) -> Finding:
     return Finding(check, "problem", error.message, error.remedy, type(error).__name__)
+
+
+async def _rewind(store: Store, settings: Settings) -> list[Finding]:
+    """Whether the database went back to an earlier state within a day."""
+    seen = await store.clocks.clock_seen()
+    rewind = seen.rewind
+    if rewind is None or seen.now - rewind.at > timedelta(days=1):
+        return []
+    found = f"at {rewind.at:%F %T} UTC nodes noticed that {rewind_text(rewind.lost, rewind.kept)}"
+    return [Finding("rewind", "warning", found, "submit again what must not be missing: see docs/failover.md")]
 
 
 # PostgreSQL

@@ -54,6 +54,8 @@ class Claimer:
         self._poll = wants.poll.total_seconds()
         self._start = wants.start
         self._backlog = wants.backlog
+        self._rewound = wants.rewound
+        self._rewinds = 0
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
         self._announced: tuple[Session, int, list[Announcement]] | None = None
@@ -147,6 +149,10 @@ class Claimer:
         return True
 
     async def tick(self) -> float:
+        if self._lanes.rewinds > self._rewinds:
+            self._rewinds = self._lanes.rewinds
+            self._rewound()
+            return self._poll
         session = self.session
         if session is None:
             return self._poll

@@ -45,6 +45,8 @@ class Wants(msgspec.Struct, frozen=True):
     """Whether a run is in progress here."""
     abandon: Callable[[Sequence[UUID]], None] = lambda _: None
     """Stop these runs, and report nothing about them."""
+    rewound: Callable[[], None] = lambda: None
+    """Called when the database went back to an earlier state: it does not know what this worker has claimed since."""
     strict: bool = False
     """Whether a higher tier always goes first, instead of by shares."""
     open_targets: Callable[[], frozenset[Target]] = frozenset

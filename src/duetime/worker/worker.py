@@ -102,6 +102,7 @@ class Worker:
                 holds=attempts.holds,
                 abandon=attempts.abandon,
                 backlog=self._backlog,
+                rewound=self._database_went_back,
                 strict=limits.strict,
                 open_targets=lambda: attempts.health.open_now,
             )
@@ -288,6 +289,11 @@ class Worker:
 
     def _lease_lost(self, session: Session) -> None:
         if session is self._session:
+            self._lost.set()
+
+    def _database_went_back(self) -> None:
+        if self._session is not None:
+            log.error("the database went back to an earlier state: the worker stops its runs and registers again")
             self._lost.set()
 
     async def _look_for_cancels(self) -> float:

@@ -32,7 +32,11 @@ class ClaimingRole(Role):
         return await self.lane_book.awake()
 
     async def lane_changes(self, after: LaneTurn) -> LaneChanges:
-        return await self.lane_book.changes(after)
+        changes = await self.lane_book.changes(after)
+        if changes.rewound:
+            self.marks.forget()
+            self.cursor_marks.forget()
+        return changes
 
     async def tidy_lanes(self) -> int:
         return int(await self.database.fetchval("tidy_lanes", LANE_IDLE, LANES_AT_ONCE))

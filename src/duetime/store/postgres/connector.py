@@ -79,14 +79,9 @@ class Connector:
             self._found = None
 
     async def _open(self, host: Host, how: dict[str, Any]) -> Connection:
-        return await asyncpg.connect(
-            self.url,
-            host=host.name,
-            port=host.port,
-            target_session_attrs=self._target,  # type: ignore[arg-type] # by its value
-            timeout=HOST_DEADLINE,
-            **how,
-        )
+        at: dict[str, Any] = {"host": host.name, "port": host.port, "target_session_attrs": self._target}
+        found: Connection = await asyncpg.connect(self.url, timeout=HOST_DEADLINE, **at, **how)
+        return found
 
     async def _find(self, how: dict[str, Any]) -> Host:
         if self._search is None or self._search.done():

@@ -10,15 +10,12 @@ A lane that a transaction needs is woken on a separate connection: if all caller
 for a second one, they would deadlock.
 """
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from duetime.errors import StoreRewound, StoreUnavailable
+from duetime.errors import StoreUnavailable
 from duetime.model.lane import NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
 from duetime.store.postgres.database import SQL, Connection, Database, Row, columns
-
-log = logging.getLogger("duetime.store")
 
 _KNOWN_AT_MOST = 50_000
 LANE_TRIES = 5
@@ -36,7 +33,6 @@ class LaneBook:
     def __init__(self, database: Database, most: int) -> None:
         self._database = database
         self.most = most
-        self._rewound: StoreRewound | None = None
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
         self._nonces: dict[int, int] = {}
@@ -58,20 +54,18 @@ class LaneBook:
             return await self._read_awake(connection)
 
     async def changes(self, after: LaneTurn) -> LaneChanges:
-        """The changes after a turn. Raises `StoreRewound` when the database was reset to a state before it."""
-        if self._rewound is not None:
-            raise self._rewound
+        rewound = False
         async with self._database.connection() as connection:
             if after != NO_TURN:
                 rows = await connection.fetch(SQL["lane_changes"], after.number)
                 if rows and tuple(rows[0][:2]) == after:
                     return self._changed(after, rows[1:])
-                if not rows or rows[0][0] == after.number:
-                    raise self._went_back()
-                self.forget()  # the turn is so old that it was removed
+                rewound = not rows or rows[0][0] == after.number  # else the turn is so old that it was removed
+                self.forget()
             newest = await connection.fetchrow(SQL["newest_lane_change"])
             lanes = await self._read_awake(connection)
-        return LaneChanges(NO_TURN if newest is None else LaneTurn(*newest), lanes, [], whole=True)
+        turn = NO_TURN if newest is None else LaneTurn(*newest)
+        return LaneChanges(turn, lanes, [], whole=True, rewound=rewound)
 
     async def ids(self, keys: Iterable[LaneKey], *, new_work: bool = True) -> dict[LaneKey, int]:
         """The ids of lanes. Lanes that are not awake are woken or created, new work within the tenants' limits. The ids
@@ -185,15 +179,6 @@ class LaneBook:
             self._learned.pop(lane_id, None)
             if (key := self._keys.pop(lane_id, None)) is not None and self._ids.get(key) == lane_id:
                 del self._ids[key]
-
-    def _went_back(self) -> StoreRewound:
-        self._rewound = StoreRewound(
-            "the database was reset to an earlier state: it was restored, or a replica took over",
-            remedy="restart this process",
-        )
-        log.critical("%s", self._rewound)
-        self.forget()
-        return self._rewound
 
     async def _wake(self, connection: Connection, wanted: set[LaneKey], most: int | None) -> None:
         await connection.execute(SQL["wake_lanes"], *_columns(wanted), most)

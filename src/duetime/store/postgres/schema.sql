@@ -933,7 +933,11 @@ create table duetime.clock_watch (
     stepped_at timestamptz, -- what it showed when it was first seen after a step forward, or after no node looked for a while
     trusted_at timestamptz, -- the time from which the pruner counts ages
     served_at timestamptz, -- what it showed when a server last looked, which pings could reach
-    served_since timestamptz -- the same, after no server had looked for a while
+    served_since timestamptz, -- the same, after no server had looked for a while
+    readings bigint not null default 0, -- how many were kept: if there are fewer than before, the database went back
+    rewound_at timestamptz, -- when a node last found that the database had gone back
+    rewound_from timestamptz, -- what the clock showed at the last reading that is lost
+    rewound_to timestamptz -- what it showed at the last reading that is left
 ) with (fillfactor = 50);
 insert into duetime.clock_watch default values;
 

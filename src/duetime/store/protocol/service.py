@@ -333,6 +333,18 @@ class Survey(NamedTuple):
     """Breakers that are not closed."""
 
 
+class Rewind(NamedTuple):
+    """The database went back to an earlier state: a standby without the last commits took over, or a backup was
+    restored."""
+
+    at: datetime
+    """When a node noticed it."""
+    lost: datetime
+    """The last observation of a node that the database has lost."""
+    kept: datetime | None
+    """The last observation that it still has. What was committed between the two is lost."""
+
+
 class ClockSeen(NamedTuple):
     """The store's clock, and what the nodes have observed; None: nothing yet."""
 
@@ -347,6 +359,10 @@ class ClockSeen(NamedTuple):
     """The time at the last observation by an API server."""
     served_since: datetime | None = None
     """The time at the first observation by an API server after a long gap without any, or after a clock step."""
+    readings: int = 0
+    """How many observations the nodes have stored. The number never falls, unless the database goes back."""
+    rewind: Rewind | None = None
+    """The last time that the database went back."""
 
 
 class Clocks(Protocol):
@@ -355,8 +371,12 @@ class Clocks(Protocol):
     async def clock_seen(self) -> ClockSeen:
         """The clock, and what the nodes have observed."""
 
-    async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> None:
-        """Store a node's observation, and whether the clock had stepped forward before it."""
+    async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> int:
+        """Store a node's observation, and whether the clock had stepped forward before it; returns how many there are
+        now."""
+
+    async def keep_rewind(self, rewound_at: datetime, rewound_from: datetime) -> None:
+        """Store that a node found the database in an earlier state, and the last observation that is lost."""
 
     async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
         """Store the time from which ages are counted, while the clock shows `seen_at`."""

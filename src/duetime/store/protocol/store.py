@@ -187,7 +187,7 @@ class Claims(Ready, Protocol):
 
     async def lane_changes(self, after: LaneTurn) -> LaneChanges:
         """The lanes that woke or fell asleep after a turn; after `NO_TURN`, or a turn that is no longer kept, all awake
-        lanes. Raises `StoreRewound` when the database was reset to a state before that turn.
+        lanes, and `rewound` if the database was reset to a state before that turn.
         """
 
     async def tidy_lanes(self) -> int:

@@ -9,6 +9,9 @@ from duetime.store.protocol.store import Claims
 class Followed(NamedTuple):
     fresh: list[Lane]
     gone: list[int]
+    rewound: bool
+    """Whether the database was reset to an earlier state. Then all known lanes are gone, and those there are are
+    fresh."""
 
 
 class LaneFollower:
@@ -21,7 +24,10 @@ class LaneFollower:
         """Read what has changed since the last time."""
         changes = await self._claims.lane_changes(self._turn)
         gone = changes.asleep
-        if changes.whole:
+        if changes.rewound:
+            gone = list(self.by_id)
+            self.by_id.clear()
+        elif changes.whole:
             awake = {lane.id for lane in changes.awake}
             gone = [lane_id for lane_id in self.by_id if lane_id not in awake]
         fresh = [lane for lane in changes.awake if self.by_id.get(lane.id) != lane]
@@ -29,4 +35,4 @@ class LaneFollower:
             self.by_id.pop(lane_id, None)
         self.by_id.update((lane.id, lane) for lane in fresh)
         self._turn = changes.turn
-        return Followed(fresh, gone)
+        return Followed(fresh, gone, changes.rewound)

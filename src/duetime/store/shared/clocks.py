@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from duetime.clock import monotonic
-from duetime.store.protocol.service import ClockSeen
+from duetime.store.protocol.service import ClockSeen, Rewind
 from duetime.store.shared.transaction import SharedRole, found
 
 _SHIFT_EVERY = 5.0
@@ -16,12 +16,25 @@ class ClockRole(SharedRole):
 
     async def clock_seen(self) -> ClockSeen:
         row = found(await self.transactions.row("clock_seen"))
+        rewind = None
+        if row["rewound_at"] is not None:
+            rewind = Rewind(row["rewound_at"], row["rewound_from"], row["rewound_to"])
         return ClockSeen(
-            row["at"], row["seen_at"], row["stepped_at"], row["trusted_at"], row["served_at"], row["served_since"]
+            row["at"],
+            row["seen_at"],
+            row["stepped_at"],
+            row["trusted_at"],
+            row["served_at"],
+            row["served_since"],
+            row["readings"],
+            rewind,
         )
 
-    async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> None:
-        await self.transactions.execute("keep_clock_seen", seen_at=seen_at, stepped=stepped)
+    async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> int:
+        return int(await self.transactions.value("keep_clock_seen", seen_at=seen_at, stepped=stepped))
+
+    async def keep_rewind(self, rewound_at: datetime, rewound_from: datetime) -> None:
+        await self.transactions.execute("keep_rewind", rewound_at=rewound_at, rewound_from=rewound_from)
 
     async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
         await self.transactions.execute("keep_trusted", trusted_at=trusted_at, seen_at=seen_at)

@@ -29,6 +29,8 @@ class KnownLanes:
         self._rules_read_at = _LONG_AGO
         self.read_at = _LONG_AGO
         self.full = FullLanes()
+        self.rewinds = 0
+        """How often the database was found in an earlier state."""
 
     def add(self, planner: Planner) -> None:
         """Send this planner the current and all later knowledge."""
@@ -62,7 +64,11 @@ class KnownLanes:
         if self.until_read and not now:
             return False
         self.read_at = monotonic()
-        woken, asleep = await self._awake.read()
+        woken, asleep, rewound = await self._awake.read()
+        if rewound:
+            self.rewinds += 1
+            self.full = FullLanes()
+            self._rules_read_at = _LONG_AGO
         return self._learned([planner for planner in self._planners if planner.learn_lanes(woken, asleep)])
 
     async def read_rules(self) -> None:

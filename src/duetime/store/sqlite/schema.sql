@@ -854,7 +854,11 @@ create table clock_watch (
     stepped_at integer, -- what it showed when it was first seen after a step forward, or after nothing looked for a while
     trusted_at integer, -- the time from which the pruner counts ages
     served_at integer, -- what it showed when a server last looked, which pings could reach
-    served_since integer -- the same, after no server had looked for a while
+    served_since integer, -- the same, after no server had looked for a while
+    readings integer not null default 0, -- how many were kept: if there are fewer than before, the database went back
+    rewound_at integer, -- when a node last found that the database had gone back
+    rewound_from integer, -- what the clock showed at the last reading that is lost
+    rewound_to integer -- what it showed at the last reading that is left
 ) strict;
 insert into clock_watch (one) values (1);
 

@@ -1,5 +1,7 @@
 -- clock_seen: the database's time at this very moment, and what nodes have seen of its clock
-select duetime.clock() as at, seen_at, stepped_at, trusted_at, served_at, served_since from duetime.clock_watch where one;
+select duetime.clock() as at, seen_at, stepped_at, trusted_at, served_at, served_since, readings, rewound_at, rewound_from,
+    rewound_to
+from duetime.clock_watch where one;
 
 -- keep_trusted: from when ages are counted, while the clock shows a time; it moves back only when the clock did
 update duetime.clock_watch
@@ -8,8 +10,13 @@ set trusted_at = case when trusted_at > :seen_at::timestamptz then :trusted_at::
 where one;
 
 -- keep_clock_seen: what a node saw, and whether the clock had stepped before that; the first reading counts as the start
-update duetime.clock_watch set seen_at = :seen_at::timestamptz,
+update duetime.clock_watch set seen_at = :seen_at::timestamptz, readings = readings + 1,
     stepped_at = case when :stepped::boolean then :seen_at else least(coalesce(stepped_at, :seen_at), :seen_at) end
+where one returning readings;
+
+-- keep_rewind: a node found that the database had gone back, with the last reading that is lost
+update duetime.clock_watch set rewound_at = :rewound_at::timestamptz, rewound_from = :rewound_from::timestamptz,
+    rewound_to = seen_at
 where one;
 
 -- keep_served: a server that pings can reach is up
