@@ -34,7 +34,7 @@ LONG := tests/oracle tests/bench tests/sdk_types tests/chaos tests/fault tests/a
 	tests/integration/test_ahead.py tests/integration/test_celery_shop_commands.py tests/integration/test_child_starts.py tests/integration/test_embedded.py \
 	tests/integration/test_forked_children.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
 	tests/integration/test_archive.py tests/integration/test_frameworks.py tests/integration/test_hostile_text.py \
-	tests/integration/test_hosts.py \
+	tests/integration/test_hosts.py tests/integration/test_replica.py \
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
 	tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/telemetry/test_sentry.py

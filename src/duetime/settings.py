@@ -46,6 +46,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             " polls."
         ),
     ] = None
+    replica_url: Annotated[
+        str | None,
+        kinds.replica("A replica of the PostgreSQL database. Servers read lists and figures there."),
+    ] = None
+    replica_max_lag: Annotated[
+        timedelta,
+        kinds.duration("How far behind the replica may be. If it may be further, the primary is read.", "1s", "10m"),
+    ] = timedelta(seconds=10)
     data_dir: Annotated[Path, kinds.folder("The folder of the SQLite file when `database_url` is not set.")] = Path(
         "duetime-data"
     )
@@ -550,6 +558,12 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
             remedy="make lease at least twice heartbeat",
         )
 
+    if settings.replica_url is not None and settings.sqlite_file is not None:
+        raise SettingsError(
+            f"{given['replica_url'].source} is set, but the database is a SQLite file, which has no replicas",
+            field="replica_url",
+            remedy="set database_url to a PostgreSQL database, or remove replica_url",
+        )
     for name, needed in _NEEDS.items():
         if getattr(settings, name) is not None and getattr(settings, needed) is None:
             raise SettingsError(

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
+import msgspec
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
@@ -34,10 +35,13 @@ from duetime.api.problems import (
     Problem,
     problem_of,
 )
+from duetime.api.replica import DEADLINE
 from duetime.api.service import Service
 from duetime.api.usage_limits import LIMITS, LimitName, limit_of
-from duetime.errors import StoreError, reason_of
+from duetime.clock import monotonic
+from duetime.errors import DuetimeError, StoreError, reason_of
 from duetime.model.access import Action
+from duetime.wire.fields import STALE
 
 log = logging.getLogger("duetime.api")
 
@@ -94,7 +98,7 @@ class _Door:
                 elif keeps_answer(call):
                     answer = await answered_once(call)
                 else:
-                    answer = await endpoint.handler(call)
+                    answer = await _from_replica(call) or await endpoint.handler(call)
             except Exception as error:
                 problem = _seen(endpoint, error)
                 service.metrics.answered(endpoint, problem.kind.status)
@@ -148,6 +152,27 @@ class _Door:
         if isinstance(answer, Reply) and "set-cookie" not in answer.headers:
             failed_logins.failed(address, "logins")
         return answer
+
+
+async def _from_replica(call: Call) -> Reply | None:
+    """The answer of the replica, with how stale it may be; None: the primary has to answer."""
+    replica = call.service.replica
+    if replica is None or not call.endpoint.replica or b"no-cache" in call.headers.get(b"cache-control", b""):
+        return None
+    stale, began = replica.stale(), monotonic()
+    if stale is None:
+        return None
+    call.read_from(replica.store)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            answer = await call.endpoint.handler(call)
+    except (DuetimeError, TimeoutError) as error:
+        if isinstance(error, StoreError | TimeoutError):
+            replica.failed()
+        call.read_from(call.service.store)
+        return None
+    seconds = round(stale + monotonic() - began, 3)
+    return Reply(msgspec.structs.replace(answer, stale_seconds=seconds), headers={STALE: f"{seconds:.3f}"})
 
 
 def _check_certificate(scope: Scope) -> None:

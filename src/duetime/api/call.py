@@ -32,6 +32,8 @@ class Call:
         peer: Peer,
     ) -> None:
         self.service = service
+        self.source = service.store
+        """The database of the handler: the store, or a replica of it."""
         self.endpoint = endpoint
         self.headers = headers
         self.path = path
@@ -57,7 +59,12 @@ class Call:
     @cached_property
     def store(self) -> Store:
         """The store as the caller may see it."""
-        return self.service.store if self.who.scope is None else within(self.service.store, self.who.scope)
+        return self.source if self.who.scope is None else within(self.source, self.who.scope)
+
+    def read_from(self, source: Store) -> None:
+        """Let the handler use another database than before."""
+        self.source = source
+        self.__dict__.pop("store", None)
 
     @property
     def intake(self) -> Submitting:

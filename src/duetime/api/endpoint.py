@@ -60,6 +60,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 200
     problems: tuple[int, ...] = ()
     """Error statuses beyond those that every endpoint of its kind can return."""
+    replica: bool = False
+    """Whether a replica of the database may answer. The handler reads from `call.store`, and its answer says how
+    stale it may be (`Stale`)."""
     headers: Mapping[str, str] = {}
     """Request headers and their descriptions."""
     required_headers: tuple[str, ...] = ()

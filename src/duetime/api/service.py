@@ -16,12 +16,14 @@ from duetime.api.metrics import Metrics
 from duetime.api.page_cursors import Cursors
 from duetime.api.peer import Front
 from duetime.api.ping_limits import PingLimits
+from duetime.api.replica import Replica
 from duetime.api.secret_access import KnownSecrets
 from duetime.api.task_registry import Tasks
 from duetime.api.usage_limits import Limits
 from duetime.archive.archive import archive_of
 from duetime.clock import monotonic
 from duetime.engine.alarm import SERVED
+from duetime.archive.archived_store import with_archive
 from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
@@ -33,7 +35,7 @@ from duetime.errors import StoreError
 from duetime.model.demand import Activity, Coming
 from duetime.process.compute_thread import ComputeThread
 from duetime.settings import Settings
-from duetime.store.address import sealer_of
+from duetime.store.address import replica_for, sealer_of
 from duetime.store.protocol.store import Store
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.validation import TargetRules
@@ -54,6 +56,11 @@ class Service:
     ) -> None:
         self.streaming = Streaming()
         self.store = with_streams(with_quotas(store, Quota()), self.streaming)
+        replica = replica_for(settings, store)
+        self.replica = None
+        if replica is not None:
+            read = with_streams(with_archive(replica, settings), self.streaming)
+            self.replica = Replica(read, settings.replica_max_lag.total_seconds())
         self.settings = settings
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
@@ -99,6 +106,8 @@ class Service:
             await self.archive_runs.close()
         await self.events.close()
         await self.gate.tokens.close()
+        if self.replica is not None:
+            await self.replica.close()
         await self.streaming.close()
         self.computing.close()
         with contextlib.suppress(StoreError):  # already logged by the loops that need the store

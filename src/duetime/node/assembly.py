@@ -259,6 +259,8 @@ class Node:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
             self._server = HttpServer(service, self._settings)
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.gateway.loops]
+            if service.replica is not None:
+                self._loops.append(service.replica.loop)
             store.listen(service.gateway.hint)
             reader = SourceReader(service, self.meters)
             self._loops.append(Loop("sources", reader.tick, jitter=0.2))

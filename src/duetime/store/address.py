@@ -42,6 +42,22 @@ def _store_for(settings: Settings, *, serves: bool, lock_timeout: float) -> Stor
     )
 
 
+def replica_for(settings: Settings, store: Store) -> Store | None:
+    """The replica of the store's database that the settings name, not open yet."""
+    if settings.replica_url is None:
+        return None
+    from duetime.store.postgres import PostgresStore
+
+    replica = PostgresStore(
+        settings.replica_url,
+        pool_size=settings.pool_size,
+        prepared=settings.prepared_statements == "on",
+        lanes_per_tenant=settings.lanes_per_tenant,
+        target="standby",
+    )
+    return sealed(replica, sealer_of(store, settings))
+
+
 def sealer_of(store: Store, settings: Settings) -> Sealer:
     """The sealer of the store, so that the whole process uses the same keys."""
     return store.sealer or Sealer(settings.sealing_keys)

@@ -11,6 +11,18 @@ PageSize = Annotated[int, Meta(ge=1, le=200, description="Maximum number of item
 Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the previous page.")]
 
 
+STALE = "duetime-stale"
+"""The header with `stale_seconds`."""
+
+
+class Stale(Struct, frozen=True, kw_only=True):
+    """An answer that a replica of the database may give."""
+
+    stale_seconds: float = 0.0
+    """By how many seconds this may be behind, at most; 0: it was read from the primary. The header `Duetime-Stale` has
+    the same number, and is missing then. A request with `Cache-Control: no-cache` is answered by the primary."""
+
+
 class Nothing(Request, frozen=True):
     """An empty object, or no body."""
 

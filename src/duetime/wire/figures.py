@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from duetime.spec.fields import Length, Moment, Request
+from duetime.wire.fields import Stale
 from duetime.wire.runs import RunStateName
 from duetime.wire.service import DepthView
 
@@ -62,7 +63,7 @@ class StatsQuery(Request, frozen=True):
     window: Annotated[Length, Meta(description="The period to cover: a minute to an hour. Default: 5m.")] = 300.0
 
 
-class Stats(Struct, frozen=True, kw_only=True):
+class Stats(Stale, frozen=True, kw_only=True):
     """The state of a tenant, and recent activity."""
 
     at: datetime
@@ -104,7 +105,7 @@ class FireCount(Struct, frozen=True):
     count: int
 
 
-class Fires(Struct, frozen=True, kw_only=True):
+class Fires(Stale, frozen=True, kw_only=True):
     """How many future runs are due when. Intervals and queues without runs are omitted."""
 
     start: datetime
@@ -138,7 +139,7 @@ class RecentRunsOfJob(Struct, frozen=True):
     """Ended runs, newest first."""
 
 
-class RecentRuns(Struct, frozen=True):
+class RecentRuns(Stale, frozen=True):
     items: tuple[RecentRunsOfJob, ...]
 
 

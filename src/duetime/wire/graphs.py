@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from duetime.spec.fields import Name, Request, Text
-from duetime.wire.fields import PageQuery
+from duetime.wire.fields import PageQuery, Stale
 from duetime.wire.jobs import JobRequest
 from duetime.wire.runs import RunStateName
 
@@ -76,7 +76,7 @@ class GraphView(GraphSummary, frozen=True, kw_only=True):
     """False when an idempotency key led to an existing graph."""
 
 
-class GraphPage(Struct, frozen=True):
+class GraphPage(Stale, frozen=True):
     items: tuple[GraphSummary, ...]
     next_cursor: str | None
 

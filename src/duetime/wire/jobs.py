@@ -11,7 +11,7 @@ from duetime.spec.bodies import ExcludeBody
 from duetime.spec.derived import OF_EDITS, OPTIONS, answer_struct, patch_struct, request_struct
 from duetime.spec.fields import Args, Moment, Name, PriorityName, Request, Text
 from duetime.spec.shown import SHOWN
-from duetime.wire.fields import Cursor, InStreamView, PageSize
+from duetime.wire.fields import Cursor, InStreamView, PageSize, Stale
 
 
 class JobWhat(Request, frozen=True):
@@ -156,7 +156,7 @@ else:
     )
 
 
-class JobPage(Struct, frozen=True):
+class JobPage(Stale, frozen=True):
     items: tuple[JobSummary, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""

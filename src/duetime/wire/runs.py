@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from duetime.model.lists import JobStatus
 from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
-from duetime.wire.fields import Cursor, InStreamView, PageSize
+from duetime.wire.fields import Cursor, InStreamView, PageSize, Stale
 
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
@@ -87,7 +87,7 @@ class RunView(_Run, frozen=True, kw_only=True):
     attempts: tuple[AttemptView, ...]
 
 
-class RunPage(Struct, frozen=True):
+class RunPage(Stale, frozen=True):
     items: tuple[RunSummary, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
@@ -171,7 +171,7 @@ class DeadLetterGroup(Struct, frozen=True, kw_only=True):
     newest_run: str
 
 
-class DeadLetterGroups(Struct, frozen=True):
+class DeadLetterGroups(Stale, frozen=True):
     groups: tuple[DeadLetterGroup, ...]
     counted: int
     """How many dead letters were read, the newest ones."""
@@ -183,7 +183,7 @@ class DeadLetterGroupQuery(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of groups, the largest first.")] = 50
 
 
-class DeadLetterPage(Struct, frozen=True):
+class DeadLetterPage(Stale, frozen=True):
     items: tuple[DeadLetterView, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""

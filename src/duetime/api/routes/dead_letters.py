@@ -28,7 +28,7 @@ from duetime.wire.runs import (
 routes = Routes("Dead letters")
 
 
-@routes.get("/v1/dead-letters", Action.READ, scoped=True, query=DeadLetterQuery, answer=DeadLetterPage)
+@routes.get("/v1/dead-letters", Action.READ, scoped=True, query=DeadLetterQuery, answer=DeadLetterPage, replica=True)
 async def list_dead_letters(call: Call) -> DeadLetterPage:
     """List dead letters, newest first by their due time."""
     wanted = dead_filter(call.query)
@@ -37,7 +37,7 @@ async def list_dead_letters(call: Call) -> DeadLetterPage:
     return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await call.next_cursor(page.next))
 
 
-@routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups)
+@routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups, replica=True)
 async def group_dead_letters(call: Call) -> DeadLetterGroups:
     """Group dead letters by their error, the largest groups first."""
     return dead_groups_view(await call.store.lists.group_dead_letters(call.tenant_id, call.query.limit))

@@ -39,13 +39,13 @@ _SECOND = timedelta(seconds=1)
 _HOUR = timedelta(hours=1)
 
 
-@routes.get("/v1/stats", Action.READ, query=StatsQuery, answer=Stats)
+@routes.get("/v1/stats", Action.READ, query=StatsQuery, answer=Stats, replica=True)
 async def get_stats(call: Call) -> Stats:
     """Read the state of the tenant and its recent activity: counts, lag, outcomes."""
     window = read_duration(call.query.window, "window")
     if not timedelta(minutes=1) <= window <= _HOUR:
         raise InvalidInput("is too short or too long", field="window", remedy="from 1m to 1h")
-    seen, place = call.service.seen_stats, (call.tenant_id, window)
+    seen, place = call.service.seen_stats, (call.tenant_id, window, call.source is call.service.store)
     return seen.get(place) or seen.put(place, await _stats(call, window))
 
 
@@ -87,7 +87,7 @@ async def _stats(call: Call, window: timedelta) -> Stats:
     )
 
 
-@routes.get("/v1/fires", Action.READ, query=FiresQuery, answer=Fires)
+@routes.get("/v1/fires", Action.READ, query=FiresQuery, answer=Fires, replica=True)
 async def list_fires(call: Call) -> Fires:
     """Read the number of future runs by queue and time: of the next hour, or of a given range."""
     query, service = call.query, call.service
@@ -97,7 +97,7 @@ async def list_fires(call: Call) -> Fires:
     step = read_duration(query.step, "step")
     steps = _steps(start, end, step, now)
     # A range that starts now is a new one each second.
-    place = (call.tenant_id, query.start or "now", query.end or "now", step)
+    place = (call.tenant_id, query.start or "now", query.end or "now", step, call.source is service.store)
     return await service.seen_fires.share(place, lambda: _fires(call, start, step, steps))
 
 
@@ -129,7 +129,7 @@ async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fi
     )
 
 
-@routes.get("/v1/recent-runs", Action.READ, scoped=True, query=RecentRunsQuery, answer=RecentRuns)
+@routes.get("/v1/recent-runs", Action.READ, scoped=True, query=RecentRunsQuery, answer=RecentRuns, replica=True)
 async def list_recent_runs(call: Call) -> RecentRuns:
     """Read how the last runs of several jobs ended."""
     wanted = call.query.job_ids.split(",")

@@ -49,10 +49,10 @@ async def create_graph(call: Call) -> Reply:
     return Reply(await graph_view(found), headers=told)
 
 
-@routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage)
+@routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage, replica=True)
 async def list_graphs(call: Call) -> GraphPage:
     """List graphs, newest first, without their nodes."""
-    page = await call.service.store.graphs.list_graphs(call.tenant_id, await call.page_start(), call.query.page_size)
+    page = await call.store.graphs.list_graphs(call.tenant_id, await call.page_start(), call.query.page_size)
     return GraphPage(tuple(graph_summary(item) for item in page.items), await call.next_cursor(page.next))
 
 

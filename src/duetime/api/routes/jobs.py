@@ -83,7 +83,7 @@ async def create_job(call: Call) -> Reply:
     return Reply(receipt(job, answer, warnings), headers=told)
 
 
-@routes.get("/v1/jobs", Action.READ, scoped=True, query=JobQuery, answer=JobPage)
+@routes.get("/v1/jobs", Action.READ, scoped=True, query=JobQuery, answer=JobPage, replica=True)
 async def list_jobs(call: Call) -> JobPage:
     """List jobs, newest first, without their arguments."""
     query = call.query

@@ -50,7 +50,7 @@ async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | 
     return None if await call.service.tasks.has(call.tenant_id, job.task) else "no_worker"
 
 
-@routes.get("/v1/jobs/{job_id}/runs", Action.READ, scoped=True, query=RunsOfJobQuery, answer=RunPage)
+@routes.get("/v1/jobs/{job_id}/runs", Action.READ, scoped=True, query=RunsOfJobQuery, answer=RunPage, replica=True)
 async def list_runs_of_job(call: Call) -> RunPage:
     """List the runs of a job, newest first."""
     job_id = call.identity("job")
@@ -60,7 +60,7 @@ async def list_runs_of_job(call: Call) -> RunPage:
     return await _page(call, msgspec.structs.replace(run_filter(call.query), job_id=job_id))
 
 
-@routes.get("/v1/runs", Action.READ, scoped=True, query=RunQuery, answer=RunPage)
+@routes.get("/v1/runs", Action.READ, scoped=True, query=RunQuery, answer=RunPage, replica=True)
 async def list_runs(call: Call) -> RunPage:
     """List runs, newest first by their due time."""
     return await _page(call, run_filter(call.query))

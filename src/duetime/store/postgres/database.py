@@ -100,12 +100,20 @@ class LaneGone(StoreUnavailable):
 class Database:
     """A pool of connections to one database, and the named statements."""
 
-    def __init__(self, url: str, *, size: int = 8, prepared: bool = True, direct: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 8,
+        prepared: bool = True,
+        direct: str | None = None,
+        target: str = "read-write",
+    ) -> None:
         """`direct` is the address of the database itself, if `url` is that of a pooler."""
         self.url = url
         self.size = size
         self.prepared = prepared
-        self._connector = Connector(url)
+        self._connector = Connector(url, target)
         self._direct = self._connector if direct is None else Connector(direct)
         self._outside: WeakSet[Connection] = WeakSet()
         self._left_at = -_LEFT_BEFORE

@@ -22,9 +22,10 @@ class Context:
         pool_size: int,
         prepared: bool,
         direct: str | None,
+        target: str,
         lanes_per_tenant: int,
     ) -> None:
-        self.database = Database(url, size=pool_size, prepared=prepared, direct=direct)
+        self.database = Database(url, size=pool_size, prepared=prepared, direct=direct, target=target)
         self.transactions = PostgresTransactions(self.database)
         self.lanes_per_tenant = lanes_per_tenant
         self.lane_book = LaneBook(self.database, lanes_per_tenant)

@@ -71,10 +71,17 @@ class PostgresStore(Store):
         pool_size: int = 8,
         prepared: bool = True,
         direct: str | None = None,
+        target: str = "read-write",
         lanes_per_tenant: int = LANES_PER_TENANT,
     ) -> None:
+        """`target`: see `Connector`."""
         self.context = context = Context(
-            url, pool_size=pool_size, prepared=prepared, direct=direct, lanes_per_tenant=lanes_per_tenant
+            url,
+            pool_size=pool_size,
+            prepared=prepared,
+            direct=direct,
+            target=target,
+            lanes_per_tenant=lanes_per_tenant,
         )
         self.database = context.database
         limits = Limits(context)
