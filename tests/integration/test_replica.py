@@ -11,7 +11,7 @@ from tests.support.postgres import Server, installed
 from tests.support.served import Served, served
 from tests.support.waiting import eventually
 
-JOB = {"task": "greet", "delay": "1h"}
+JOB = {"task": "greet", "run_in": "1h"}
 
 
 @contextmanager
@@ -58,7 +58,8 @@ async def answers_of(api: Served, replica: Server) -> None:
     assert {endpoint.name for endpoint in asked} >= {"list_jobs", "list_runs", "get_stats", "list_dead_letters"}
     for endpoint in asked:
         path = endpoint.path.replace("{job_id}", job_id)
-        answer = await api.get(path + (f"?job_ids={job_id}" if endpoint.name == "list_recent_runs" else ""))
+        path += f"?job_ids={job_id}" if endpoint.name == "list_recent_runs" else ""
+        answer = await api.get(path)
         assert answer.status == 200, answer.body
         stated = float(answer.headers["duetime-stale"])
         assert 0 < stated == answer.json["stale_seconds"] <= 60

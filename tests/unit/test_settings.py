@@ -140,7 +140,7 @@ class TestUnknownNames:
 
     def test_a_name_like_no_other_gets_the_list(self) -> None:
         message = refused("zzz = 1")
-        assert "one of database_url, direct_database_url, data_dir" in message
+        assert "one of database_url, direct_database_url, replica_url" in message
 
 
 class TestValues:
@@ -365,6 +365,7 @@ class TestDescriptions:
         in_words = {
             "database_url",
             "direct_database_url",
+            "replica_url",
             "queues",
             "processes",
             "encryption_keys",
