@@ -41,6 +41,7 @@ HOLDS = {
     "setting_kinds": "types of settings",
     "ids": "ids",
     "clock": "time",
+    "database_hosts": "hosts in a database's address",
     "duration": "durations",
     "errors": "the exception tree",
     "version": "the version",
