@@ -45,7 +45,7 @@ async def test_a_stranger_sees_nothing_of_it(api: Served) -> None:
     assert sum(step["succeeded"] + step["failed"] for step in found["steps"]) == 0
     assert (found["jobs"]["value"], found["dead_letters"]["value"], found["failing"]) == (0, 0, [])
     recent = (await api.get(f"/v1/recent-runs?job_ids={jobs[0]}", key=key)).json
-    assert recent == {"items": [{"job_id": jobs[0], "runs": []}]}
+    assert recent["items"] == [{"job_id": jobs[0], "runs": []}]
     await api.post("/v1/jobs", {"task": "greet", "every": "10m"})
     assert (await api.get("/v1/fires", key=key)).json["items"] == []
 
