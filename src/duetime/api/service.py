@@ -21,9 +21,9 @@ from duetime.api.secret_access import KnownSecrets
 from duetime.api.task_registry import Tasks
 from duetime.api.usage_limits import Limits
 from duetime.archive.archive import archive_of
+from duetime.archive.archived_store import with_archive
 from duetime.clock import monotonic
 from duetime.engine.alarm import SERVED
-from duetime.archive.archived_store import with_archive
 from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import with_quotas
