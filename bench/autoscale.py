@@ -30,7 +30,8 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
 from duetime.store.postgres import PostgresStore
 
-SLOTS, RATE, MOST = 3_000, 40_000, 4
+SLOTS, RATE, DURATION, MOST = 3_000, 40_000, "10ms", 4
+"""What the autoscaler knows of a worker, and how many it may start. One-off jobs have no earlier runs to measure."""
 EVERY, STABILIZE = 5.0, 15.0
 AHEAD = timedelta(seconds=75)
 BATCH = 5_000
@@ -103,7 +104,7 @@ async def _scale(
     server: Process, key: str, environ: dict[str, str], tally: Tally, herd: int, due: float, minutes: int
 ) -> Scaled:
     connection = await Connection(server.url, key).open()
-    path = f"/v1/queues/default/demand?minutes={minutes}&lag=2s&slots={SLOTS}&rate={RATE}/s"
+    path = f"/v1/queues/default/demand?minutes={minutes}&lag=2s&slots={SLOTS}&rate={RATE}/s&duration={DURATION}"
     scaler = Autoscaler(connection, path, every=EVERY, stabilize=STABILIZE, most=MOST)
     scaling = asyncio.create_task(scaler.run(environ, SLOTS))
     try:

@@ -85,7 +85,9 @@ as $$
 begin
     return query
     with inside as materialized (
-        select c.job_id, c.scan_at, date_trunc('minute', c.scan_at, 'UTC') as minute from duetime.cursors c
+        -- Each cursor draws its lot here: below, the planner may draw one for a whole minute.
+        select c.job_id, c.scan_at, date_trunc('minute', c.scan_at, 'UTC') as minute, random() as lot
+        from duetime.cursors c
         where c.scan_at >= since and c.scan_at < until and c.backlog_of is null order by c.scan_at limit most
     ),
     minutes as materialized (select i.minute, count(*) as there from inside i group by 1),
@@ -93,7 +95,7 @@ begin
     every as materialized (select count(*) as there, max(i.scan_at) as horizon from inside i)
     select i.job_id, m.there > few, c.there, e.there, e.horizon
     from inside i join minutes m on m.minute = i.minute cross join crowd c cross join every e
-    where m.there <= few or random() * c.there < sampled;
+    where m.there <= few or i.lot * c.there < sampled;
 end $$;
 
 -- How many of the wanted fires the rates of tenants allow now; the rates are charged for them. A tenant saves up for

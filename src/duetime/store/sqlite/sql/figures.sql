@@ -59,7 +59,7 @@ join lanes n on n.id = r.home_lane group by 1, 2;
 
 -- cursors_ahead: the jobs that fire within a time, of crowded minutes a random sample
 with inside as materialized (
-    select job_id, scan_at, scan_at / 60000000 as minute from cursors
+    select job_id, scan_at, scan_at / 60000000 as minute, abs(random() % 1000000) as lot from cursors
     where scan_at >= :since and scan_at < :until and backlog_of is null order by scan_at limit :most
 ),
 minutes as materialized (select minute, count(*) as there from inside group by minute),
@@ -67,7 +67,7 @@ crowd as materialized (select coalesce(sum(there), 0) as there from minutes wher
 every as materialized (select count(*) as there, max(scan_at) as horizon from inside)
 select i.job_id, m.there > :few as crowded, c.there as crowd, e.there as seen, e.horizon
 from inside i join minutes m on m.minute = i.minute cross join crowd c cross join every e
-where m.there <= :few or abs(random() % 1000000) * c.there < :sampled * 1000000;
+where m.there <= :few or i.lot * c.there < :sampled * 1000000;
 
 -- queue_ahead: the runs of a queue that wait (stretch -1), and those that become ready in each interval from now on
 select stretch, lane_id, count(*) as runs, count(*) filter (where due_at >= :since and stretch < 0) as arrived,
