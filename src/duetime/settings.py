@@ -168,6 +168,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         timedelta,
         kinds.duration("How long dead letters are kept for inspection and replay.", "1h", "36525d"),
     ] = timedelta(days=90)
+    usage_retention: Annotated[
+        timedelta,
+        kinds.duration("How long the daily usage of tenants is kept.", "1d", "36525d"),
+    ] = timedelta(days=800)
     idempotency_retention: Annotated[
         timedelta,
         kinds.duration("Minimum retention of an idempotency key; it is kept as long as its job.", "1h", "36525d"),

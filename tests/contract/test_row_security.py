@@ -35,7 +35,7 @@ NOT_FOR_TENANTS = {
     *("claims", "secrets", "data_keys", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
     "search_index",
     "function_files",
-    *("spent", "stream_queues", "archive_days"),
+    *("spent", "stream_queues", "archive_days", "usage", "usage_days", "erasures"),
     *("lane_changes", "lane_requests", "sessions", "login_links", "fire_rates", "token_buckets"),
 }
 

@@ -577,3 +577,42 @@ async def test_checkins_and_alerts_about_jobs(duetime: Duetime, served: Served) 
     assert (rule["threshold"], rule["task"], rule["topic"]) == (90_000, "backup", "job.silent")
     assert "is a figure of queues" in refused(await duetime("alerts", "set", "x", "backlog", "1", "--tag", "t"))
     assert (await duetime("checkins", "delete", "backup")).exit_code == 0
+
+
+async def test_an_export_continues_where_it_was_stopped(served: Served, duetime: Duetime, tmp_path: Path) -> None:
+    for number in range(30):
+        await served.post("/v1/jobs", {"task": "t", "args": {"number": number}})
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    (told,) = facts(await duetime("export", str(whole), "--json"))
+    notes = json.loads((whole / "export.json").read_bytes())
+    assert told["files"] == len(notes["sections"])
+    assert told["objects"] == sum(section["objects"] for section in notes["sections"].values())
+    runs = (whole / "runs.jsonl").read_bytes()
+    assert [json.loads(line)["args"]["number"] for line in runs.splitlines()] == list(range(30))
+    assert "complete" in refused(await duetime("export", str(whole)))
+
+    # Killed after it had written a part of a page, before it noted the page.
+    stopped.mkdir()
+    for name, section in notes["sections"].items():
+        if name != "settings":
+            section.update(objects=0, size=0, cursor=None, done=False)
+    (stopped / "export.json").write_text(json.dumps(notes))
+    (stopped / "settings.jsonl").write_bytes((whole / "settings.jsonl").read_bytes())
+    (stopped / "runs.jsonl").write_bytes(runs[:777])
+    assert (await duetime("export", str(stopped))).exit_code == 0
+    for name in notes["sections"]:
+        if name != "audit":  # it has the second export, too
+            assert (stopped / f"{name}.jsonl").read_bytes() == (whole / f"{name}.jsonl").read_bytes(), name
+    assert "not empty" in refused(await duetime("export", str(tmp_path)))
+
+
+async def test_a_tenant_is_deleted_with_its_name(served: Served, duetime: Duetime) -> None:
+    acme = await served.tenant("acme")
+    assert (await duetime("tenants", "delete", "acme", input="amce\n")).exit_code == 2
+    assert (await duetime("tenants", "delete", "acme", "--grace", "1d", input="acme\n")).exit_code == 0
+    (listed,) = facts(await duetime("tenants", "erasures", "--json"))
+    assert (listed["number"], listed["tenant"], listed["status"]) == (acme.id, "acme", "WAITING")
+    assert "WAITING" in (await duetime("tenants", "erasure", str(acme.id))).stdout
+    assert (await duetime("tenants", "undelete", "acme")).exit_code == 0
+    assert (await duetime("usage", "--all")).exit_code == 0
+    assert facts(await duetime("usage", "--json")) == []

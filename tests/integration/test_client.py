@@ -19,6 +19,7 @@ from duetime.client import (
     archive_requests,
     bulk_requests,
     checkin_requests,
+    export_requests,
     figure_requests,
     graph_requests,
     issuer_requests,
@@ -27,6 +28,7 @@ from duetime.client import (
     run_requests,
     source_requests,
     target_requests,
+    usage_requests,
 )
 from duetime.client.request import Ask
 from duetime.client.transport import Response, Transport
@@ -63,8 +65,10 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         figure_requests,
         admin_requests,
         target_requests,
+        usage_requests,
         notification_requests,
         archive_requests,
+        export_requests,
         bulk_requests,
         checkin_requests,
         source_requests,

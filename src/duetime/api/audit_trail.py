@@ -27,9 +27,9 @@ class AuditTrail:
         self._unrecorded: list[AuditEntry] = []
 
     async def record(
-        self, who: Caller, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True
+        self, who: Caller, action: str, about: str, detail: str | None = None, *, in_tenant: bool | int = True
     ) -> None:
-        tenant_id = who.tenant_id if in_tenant else None
+        tenant_id = who.tenant_id if in_tenant is True else in_tenant or None
         entry = AuditEntry(ids.new_id(), tenant_id, who.key_id, who.name, action, about, detail)
         await self._store.audit.record([entry])
 

@@ -22,7 +22,7 @@ from duetime.api.issuer_keys import IssuerKeys
 from duetime.api.lookup_cache import Memory
 from duetime.api.origin import is_own, refusal
 from duetime.api.peer import Peer
-from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.api.problems import ADDRESS, DELETING, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
 from duetime.api.tokens import Tokens, UserToken
 from duetime.clock import SystemClock
 from duetime.crypto.signed_tokens import BadToken, RefusedClaims, looks_like_token, read_token
@@ -47,7 +47,7 @@ _WARN_EVERY = 86_400.0
 _LAST_PART = 10
 """A key that is used in the last tenth of its lifetime is logged: its user is about to lose access."""
 _CHALLENGE = {"www-authenticate": 'Bearer realm="duetime"'}
-_WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Action.MANAGE_TENANTS})
+_WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.EXPORT, Action.WORK, Action.MANAGE_TENANTS})
 
 
 class Gate:
@@ -256,13 +256,14 @@ def _check_role(endpoint: Endpoint, role: Role) -> None:
 
 
 def _check_may(endpoint: Endpoint, role: Role, tenant: Tenant, *, scoped: bool) -> None:
-    """Refuse what the role may not do, what is closed to callers with a scope, and changes of a suspended tenant."""
+    """Refuse what the role may not do, what is closed to callers with a scope, and changes of a closed tenant."""
     _check_role(endpoint, role)
     if scoped and not endpoint.scoped:
         error = closed()
         raise Problem(FORBIDDEN, error.message, remedy=error.remedy)
-    if tenant.state is TenantState.SUSPENDED and endpoint.may not in _WHILE_SUSPENDED:
-        raise Problem(SUSPENDED, remedy="ask the operator of this service")
+    if tenant.state is not TenantState.ACTIVE and endpoint.may not in _WHILE_SUSPENDED:
+        kind = SUSPENDED if tenant.state is TenantState.SUSPENDED else DELETING
+        raise Problem(kind, remedy="ask the operator of this service")
 
 
 def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:

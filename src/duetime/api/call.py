@@ -103,6 +103,6 @@ class Call:
     def _list(self) -> bytes:
         return name_list(self.tenant_id, self.who.scope, self.endpoint.name, self.path, self.query)
 
-    async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True) -> None:
-        """Record an action in the audit trail."""
+    async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool | int = True) -> None:
+        """Record an action in the audit trail: of the caller's tenant, of another one, or of none."""
         await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)

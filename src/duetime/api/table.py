@@ -12,7 +12,9 @@ from duetime.api.routes import (
     dead_letters,
     demand,
     encryption,
+    erasures,
     events,
+    export,
     figures,
     graphs,
     health,
@@ -30,6 +32,7 @@ from duetime.api.routes import (
     sessions,
     sources,
     tenants,
+    usage,
     workers,
 )
 
@@ -58,6 +61,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *events.routes,
     *figures.routes,
     *tenants.routes,
+    *erasures.routes,
+    *usage.routes,
+    *export.routes,
     *keys.routes,
     *issuers.routes,
     *health.routes,

@@ -1,15 +1,23 @@
 """`tenants`, `keys` and `audit`: for operators of the service."""
 
-from typing import Annotated, Any
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import Progress
 
 from duetime.cli import completion
 from duetime.cli.groups import group
+from duetime.cli.output import err
 from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.errors import InvalidInput
 
-tenants = group("Tenants: list, create, change. Needs a root key.")
+if TYPE_CHECKING:
+    from duetime.wire.erasures import ErasureView
+
+_POLL = 0.5
+
+tenants = group("Tenants: list, create, change, delete. Needs a root key.")
 keys = group("API keys: list, create, rotate, revoke.")
 
 TenantName = Annotated[str, typer.Argument(metavar="NAME")]
@@ -108,6 +116,71 @@ def change(
     )
     changes = {"state": state, "tier": tier, "weight": weight, "limits": limits, "encrypt_args": encrypt_args}
     command.show(command.client.change_tenant(name, **changes))
+
+
+@tenants.command()
+@server_command
+def delete(
+    command: ServerCommand,
+    name: TenantName,
+    grace: Annotated[
+        str | None,
+        typer.Option("--grace", help="For how long the deletion can be taken back: 7d. Default: 0."),
+    ] = None,
+    confirm: Annotated[
+        str | None, typer.Option("--confirm", metavar="NAME", help="The name once more, instead of being asked for it.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is erased.")] = False,
+) -> None:
+    """Delete a tenant: all its jobs, runs, logs, keys, secrets, archived files and audit entries.
+
+    Running runs are cancelled first. What is left is the tenant's number and how much was removed.
+    """
+    if confirm is None:
+        confirm = typer.prompt(f"Everything of the tenant {name} will be erased. Its name, to confirm", err=True)
+    found = command.client.delete_tenant(name, confirm=confirm, grace=grace)
+    if wait:
+        found = _erased(command, found)
+    command.show(found)
+
+
+@tenants.command()
+@server_command
+def undelete(command: ServerCommand, name: TenantName) -> None:
+    """Take back the deletion of a tenant, while it has not begun."""
+    command.show(command.client.undelete_tenant(name))
+
+
+@tenants.command()
+@list_command
+def erasures(
+    command: ServerCommand,
+    name: Annotated[str | None, typer.Option("--name", help="Only tenants that had this name.")] = None,
+) -> None:
+    """List the tenants that are to be erased, are being erased, or were."""
+    command.table(
+        command.client.erasures(name=name),
+        "number tenant status requested=requested_at by=requested_by erase_at finished=finished_at removed problem",
+        "no tenant was deleted",
+        removed=lambda each: sum(each.removed.values()),
+    )
+
+
+@tenants.command()
+@server_command
+def erasure(command: ServerCommand, number: Annotated[int, typer.Argument(help="The tenant's number.")]) -> None:
+    """Show how far the erasure of a tenant is, and what was removed."""
+    command.show(command.client.get_erasure(number))
+
+
+def _erased(command: ServerCommand, found: "ErasureView") -> "ErasureView":
+    with Progress(console=err, transient=True, disable=command.json) as progress:
+        under_way = progress.add_task("erasing", total=None)
+        while found.status != "DONE":
+            progress.update(under_way, completed=sum(found.removed.values()))
+            sleep(_POLL)
+            found = command.client.get_erasure(found.number)
+    return found
 
 
 @keys.command("list")

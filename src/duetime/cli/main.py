@@ -17,6 +17,7 @@ from duetime.cli import (
     crontab,
     doctor,
     encryption,
+    export,
     graphs,
     import_commands,
     issuers,
@@ -33,6 +34,7 @@ from duetime.cli import (
     sources,
     submit,
     tail,
+    usage,
     worker,
 )
 from duetime.text.visible import visible_lines
@@ -80,6 +82,8 @@ application.add_typer(issuers.application, name="issuers")
 application.add_typer(sessions.sessions, name="sessions")
 application.command("login-link")(sessions.login_link)
 application.add_typer(encryption.application, name="encryption")
+application.command("export")(export.export)
+application.command("usage")(usage.usage)
 application.command("audit")(admin.audit)
 
 

@@ -15,6 +15,7 @@ from duetime.wire.admin import (
     TenantView,
 )
 from duetime.wire.encryption import EncryptionView
+from duetime.wire.erasures import ErasurePage, ErasureView
 from duetime.wire.service import Health
 from duetime.wire.workers import (
     TOKEN_HEADER,
@@ -62,6 +63,30 @@ def get_tenant(tenant: str) -> Ask[TenantView]:
 def change_tenant(tenant: str, **fields: Any) -> Ask[TenantView]:
     """Change the given fields: `name`, `state`, `tier`, `weight`, `limits`, `encrypt_args`."""
     return Ask("PATCH", path("/v1/admin/tenants/{}", tenant), TenantView, body=job_fields(**fields))
+
+
+def delete_tenant(tenant: str, *, confirm: str, grace: Length | None = None) -> Ask[ErasureView]:
+    """Delete a tenant and everything that it owns. `confirm` is its name once more; `grace` is for how long the
+    deletion can be taken back."""
+    body = job_fields(confirm=confirm, grace=grace)
+    return Ask("POST", path("/v1/admin/tenants/{}/delete", tenant), ErasureView, body=body, repeatable=False)
+
+
+def undelete_tenant(tenant: str) -> Ask[TenantView]:
+    """Take back the deletion of a tenant, while it has not begun."""
+    return Ask("POST", path("/v1/admin/tenants/{}/undelete", tenant), TenantView)
+
+
+def list_erasures(
+    *, name: str | None = None, page_size: int | None = None, cursor: str | None = None
+) -> Ask[ErasurePage]:
+    """A page of the tenants that are to be erased, are being erased, or were."""
+    return Ask("GET", "/v1/admin/erasures", ErasurePage, given(name=name, page_size=page_size, cursor=cursor))
+
+
+def get_erasure(number: int) -> Ask[ErasureView]:
+    """How far the erasure of a tenant is, and what was removed."""
+    return Ask("GET", path("/v1/admin/erasures/{}", str(number)), ErasureView)
 
 
 def list_keys(*, root: bool = False, page_size: int | None = None, cursor: str | None = None) -> Ask[KeyPage]:

@@ -14,6 +14,7 @@ from duetime.client import (
     archive_requests,
     bulk_requests,
     checkin_requests,
+    export_requests,
     figure_requests,
     graph_requests,
     issuer_requests,
@@ -22,6 +23,7 @@ from duetime.client import (
     run_requests,
     source_requests,
     target_requests,
+    usage_requests,
 )
 from duetime.client.request import Ask, PageOf
 
@@ -202,6 +204,16 @@ class Endpoints:
     create_tenant = Sent(admin_requests.create_tenant)
     get_tenant = Sent(admin_requests.get_tenant)
     change_tenant = Sent(admin_requests.change_tenant)
+    begin_export = Sent(export_requests.begin_export)
+    export_section = Sent(export_requests.export_section)
+    get_usage = Sent(usage_requests.get_usage)
+    list_usage = Sent(usage_requests.list_usage)
+    usage = Paged(usage_requests.list_usage)
+    delete_tenant = Sent(admin_requests.delete_tenant)
+    undelete_tenant = Sent(admin_requests.undelete_tenant)
+    list_erasures = Sent(admin_requests.list_erasures)
+    erasures = Paged(admin_requests.list_erasures)
+    get_erasure = Sent(admin_requests.get_erasure)
     list_keys = Sent(admin_requests.list_keys)
     keys = Paged(admin_requests.list_keys)
     create_key = Sent(admin_requests.create_key)

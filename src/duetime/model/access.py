@@ -40,6 +40,8 @@ class Action(Enum):
     """Remove a payload that is still referenced."""
     MANAGE_KEYS = auto()
     READ_AUDIT = auto()
+    EXPORT = auto()
+    """Read everything that the tenant owns."""
     MANAGE_TENANTS = auto()
 
 

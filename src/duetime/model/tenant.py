@@ -19,6 +19,8 @@ class TenantState(StoredEnum):
     """Nothing of the tenant is submitted, changed, fired or started, and no target is called. Running runs continue to
     their end, and everything can be read. Once it is active again, waiting runs start, and misfire policies decide
     about missed occurrences."""
+    DELETING = 2
+    """As suspended, until it is erased (`model/erasure.py`). Reads see what is left."""
 
 
 class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):

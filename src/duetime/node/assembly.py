@@ -23,6 +23,7 @@ from duetime.engine.bulk_runner import BulkRunner
 from duetime.engine.canary import Canary
 from duetime.engine.clock_guard import ClockGuard
 from duetime.engine.configured_streams import ConfiguredStreams
+from duetime.engine.eraser import Eraser
 from duetime.engine.fire_quota import with_fire_quota
 from duetime.engine.lane_sleeper import LaneSleeper
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
@@ -38,6 +39,7 @@ from duetime.engine.settler import settling
 from duetime.engine.stream_keeper import StreamKeeper
 from duetime.engine.stream_lander import StreamLander
 from duetime.engine.surveyor import LoopLag, Surveyor
+from duetime.engine.usage_counter import UsageCounter
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied, InvalidInput, SettingsError, reason_of
 from duetime.model.notification import QUEUE as NOTIFICATIONS
@@ -244,6 +246,8 @@ class Node:
             self._loops = engine_loops(store, self._settings, watcher, keeper.oldest_message)
             self._loops.append(Loop("stream keeper", keeper.tick, jitter=0.2))
             self._loops += configured_streams(store, self._settings)
+            eraser = Eraser(store, archive_of(store, self._settings), brokers)
+            self._loops.append(Loop("eraser", eraser.tick, jitter=0.2))
         else:
             self._loops = []
         self._loops += self._observer_loops(store, observer, watcher, keeper)
@@ -356,10 +360,12 @@ def engine_loops(
         guard=guard,
         oldest_message=oldest_message,
     )
+    counter = UsageCounter(store, retention=settings.usage_retention, guard=guard)
     return [
         Loop("scanner", scanner.tick, jitter=0.1),
         settling(store, interval=settings.poll),
         Loop("reaper", reaper.tick, jitter=0.2),
+        Loop("usage", counter.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("lanes", LaneSleeper(store.claims).tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),

@@ -72,8 +72,10 @@ class TenantPatch(Request, frozen=True):
 
 
 class TenantView(Struct, frozen=True, kw_only=True):
+    number: int
+    """Never used for another tenant."""
     name: str
-    state: Literal["ACTIVE", "SUSPENDED"]
+    state: Literal["ACTIVE", "SUSPENDED", "DELETING"]
     tier: str
     weight: int
     limits: LimitsBody

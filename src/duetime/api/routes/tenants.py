@@ -6,7 +6,7 @@ import msgspec
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
-from duetime.errors import NotFound
+from duetime.errors import Conflict, NotFound
 from duetime.model.access import Action
 from duetime.model.structs import struct_like
 from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, Tenant, TenantChange, TenantLimits, TenantState
@@ -23,7 +23,7 @@ async def list_tenants(call: Call) -> TenantPage:
     after = await call.page_start()
     found = await call.service.store.tenants.tenants(0 if after is None else after.int, size)
     place = UUID(int=found[-1].id) if len(found) == size else None
-    return TenantPage(tuple(_view(tenant) for tenant in found), await call.next_cursor(place))
+    return TenantPage(tuple(tenant_view(tenant) for tenant in found), await call.next_cursor(place))
 
 
 @routes.post(
@@ -43,14 +43,14 @@ async def create_tenant(call: Call) -> TenantView:
     tenant = await call.service.store.tenants.create_tenant(
         NewTenant(request.name, request.tier, request.weight, limits, request.encrypt_args)
     )
-    await call.act("tenants.create", tenant.name, in_tenant=False)
-    return _view(tenant)
+    await call.act("tenants.create", tenant.name, in_tenant=tenant.id)
+    return tenant_view(tenant)
 
 
 @routes.get("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, answer=TenantView)
 async def get_tenant(call: Call) -> TenantView:
     """Read a tenant."""
-    return _view(await _found(call))
+    return tenant_view(await _found(call))
 
 
 @routes.patch("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, body=TenantPatch, answer=TenantView, problems=(409,))
@@ -63,12 +63,16 @@ async def change_tenant(call: Call) -> TenantView:
     if "state" in given:
         given["state"] = TenantState[given["state"]]
     found = await _found(call)
+    if "state" in given and found.state is TenantState.DELETING:
+        raise Conflict(
+            "the tenant is to be deleted", field="state", remedy=f"POST /v1/admin/tenants/{found.name}/undelete"
+        )
     if "limits" in given:
         given["limits"] = _limits(found.limits, given["limits"])
     tenant = await call.service.store.tenants.update_tenant(found.id, TenantChange(**given))
     call.service.gate.forget()
-    await call.act("tenants.change", tenant.name, names or None, in_tenant=False)
-    return _view(tenant)
+    await call.act("tenants.change", tenant.name, names or None, in_tenant=tenant.id)
+    return tenant_view(tenant)
 
 
 async def _found(call: Call) -> Tenant:
@@ -83,5 +87,11 @@ def _limits(before: TenantLimits, given: LimitsBody) -> TenantLimits:
     return msgspec.structs.replace(before, **said)
 
 
-def _view(tenant: Tenant) -> TenantView:
-    return struct_like(TenantView, tenant, state=tenant.state.name, limits=struct_like(LimitsBody, tenant.limits))
+def tenant_view(tenant: Tenant) -> TenantView:
+    return struct_like(
+        TenantView,
+        tenant,
+        number=tenant.id,
+        state=tenant.state.name,
+        limits=struct_like(LimitsBody, tenant.limits),
+    )

@@ -108,6 +108,7 @@ class ArchiveRole(Role, SharedArchives):
     async def make_room(self, day: int) -> None:
         async with self.database.connection() as connection:
             await attach_day(connection, day)
+            await connection.execute(SQL["note_restored_usage"], day)
 
     async def _reader(self) -> Connection:
         if self._connection is None or self._connection.is_closed():

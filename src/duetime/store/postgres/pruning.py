@@ -7,6 +7,7 @@ from duetime.store.postgres.archived_days import ArchivedDays
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead, oldest_day
 from duetime.store.postgres.role import Context, Role
 from duetime.store.postgres.thinning import Thinning
+from duetime.store.postgres.usage_counts import CountedDays
 from duetime.store.shared.archives import USED
 from duetime.store.shared.pruning import Pruning
 
@@ -18,7 +19,8 @@ class PruningRole(Role, Pruning):
 
     async def _prune_history(self, past: datetime, now: datetime, batch: int, own: Mapping[int, datetime]) -> int:
         await keep_room_ahead(self.database)
-        guard = ArchivedDays(now) if await self.transactions.value("read_meta", name=USED) == "on" else None
+        archived = await self.transactions.value("read_meta", name=USED) == "on"
+        guard = CountedDays(now, ArchivedDays(now) if archived else None)
         removed = await drop_older(self.database, min([past, *own.values()]), now, guard)
         return removed + await self._thinning.thin(past, now, own, guard) if own else removed
 

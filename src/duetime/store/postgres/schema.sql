@@ -78,6 +78,25 @@ create table duetime.tenants (
 insert into duetime.tenants (id, name) overriding system value values (1, 'default');
 select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);
 
+-- Tenants that are to be deleted, are being erased, or were: what was removed, and nothing of what it said.
+create table duetime.erasures (
+    tenant_id integer primary key,
+    name_hash bytea not null, -- answers whether a name was erased, without telling it
+    state_before smallint not null, -- TenantState, for a deletion that is taken back
+    requested_at timestamptz not null,
+    requested_by text not null, -- the name of the operator's key
+    key_id uuid,
+    erase_at timestamptz not null,
+    step smallint not null default 0, -- ErasureStep
+    started_at timestamptz,
+    finished_at timestamptz,
+    progress text not null, -- JSON: where the current pass is
+    removed text not null, -- JSON: rows, files and messages, by table or kind
+    problem text,
+    holder uuid,
+    held_until timestamptz not null default '-infinity'
+);
+
 -- Only the hash of a key is stored: a copy of this table does not let anyone in.
 create table duetime.api_keys (
     id uuid primary key,
@@ -121,7 +140,7 @@ create table duetime.login_links (
 create index login_links_of_key on duetime.login_links (key_id, expires_at);
 create index login_links_by_end on duetime.login_links (expires_at);
 
--- Administrative actions. Append-only: a trigger refuses updates and deletes.
+-- Administrative actions. Append-only: a trigger refuses updates and deletes, except while their tenant is erased.
 create table duetime.audit (
     id uuid primary key,
     at timestamptz not null,
@@ -525,6 +544,27 @@ create index history_ends_of_jobs on duetime.history (tenant_id, end_state, job_
     where end_state is not null and end_state <> RunState.SUCCEEDED;
 create index history_ends_of_runs on duetime.history (tenant_id, end_state, run_id)
     where end_state is not null and end_state <> RunState.SUCCEEDED;
+
+-- What tenants have used, by the UTC day on which attempts finished. Counted from history, which is removed later.
+create table duetime.usage (
+    tenant_id integer not null,
+    day integer not null, -- from 1970-01-01
+    queue text not null,
+    runs bigint not null, -- that ended, but skipped ones
+    failed bigint not null,
+    attempts bigint not null,
+    run_us bigint not null, -- microseconds in which attempts ran
+    bytes bigint not null, -- of arguments, results, logs and errors, as they are stored
+    primary key (tenant_id, day, queue)
+);
+create index usage_by_day on duetime.usage (day);
+-- The days that were counted. A closed day is counted again only if it has other rows when it is dropped.
+create table duetime.usage_days (
+    day integer primary key,
+    counted_at timestamptz not null,
+    closed_at timestamptz,
+    rows bigint -- in its partition; null: rows were restored, so that it cannot be compared
+);
 
 -- Carried runs that have ended or landed (`functions/streams.sql`). One partition per UTC day of the milliseconds that the
 -- id begins with: a run has the same partition whenever it ends, so its id is unique although history is not.

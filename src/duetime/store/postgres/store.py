@@ -8,6 +8,7 @@ from duetime.store.postgres.archives import ArchiveRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
+from duetime.store.postgres.erasures import ErasureRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.held_runs import HeldRunsRole
 from duetime.store.postgres.intake import IntakeRole
@@ -22,6 +23,7 @@ from duetime.store.postgres.streams import StreamsRole
 from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.postgres.usage import UsageRole
+from duetime.store.postgres.usage_counts import UsageCountRole
 from duetime.store.protocol.store import Hint, Store
 from duetime.store.shared.clocks import ClockRole
 from duetime.store.shared.figures import FigureRole
@@ -100,6 +102,8 @@ class PostgresStore(Store):
             reaping=ReapingRole(context, clocks, suspects, SweepRole(context), completions.apply_judged),
             pruning=PruningRole(context),
             archives=ArchiveRole(context),
+            erasures=ErasureRole(context, claims),
+            usage_counts=UsageCountRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),

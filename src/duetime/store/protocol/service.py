@@ -576,13 +576,13 @@ class Sources(Protocol):
 
     async def take_source(self, source: StoredSource, holder: UUID, period: timedelta) -> dict[str, str] | None:
         """Become the node that reads a source for `period`: how far each part of it was read. None if another node is,
-        or if the source was changed, paused or stopped."""
+        or if the source was changed, paused or stopped, or its tenant is not active."""
 
     async def keep_source(
         self, source: StoredSource, holder: UUID, period: timedelta, progress: SourceProgress
     ) -> bool:
-        """Add what was done, and continue for `period`. False, and nothing is added, if the holder lost the source, or
-        it was changed or paused."""
+        """Add what was done, and continue for `period`. False, and nothing is added, if the holder lost the source, it
+        was changed or paused, or its tenant is not active."""
 
     async def release_source(self, source: StoredSource, holder: UUID) -> None:
         """Let another node read it at once."""

@@ -29,6 +29,8 @@ from duetime.store.protocol.alert_subjects import AlertSubjects
 from duetime.store.protocol.archives import Archives
 from duetime.store.protocol.checkins import CheckIns
 from duetime.store.protocol.demand import Demand
+from duetime.store.protocol.erasures import Erasures
+from duetime.store.protocol.exports import Exports
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
 from duetime.store.protocol.service import (
@@ -57,6 +59,7 @@ from duetime.store.protocol.service import (
     Tenants,
 )
 from duetime.store.protocol.streams import Streams
+from duetime.store.protocol.usage_counts import UsageCounts
 from duetime.store.rules.encrypted_columns import Reencryption
 from duetime.store.rules.limit_scopes import Rules
 
@@ -490,6 +493,9 @@ class Store(ABC):
     reads: Reads
     pruning: Pruning
     archives: Archives
+    erasures: Erasures
+    usage_counts: UsageCounts
+    exports: Exports
     caller_transactions: CallerTransactions
     tenants: Tenants
     allowances: Allowances

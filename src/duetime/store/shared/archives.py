@@ -52,6 +52,12 @@ class SharedArchives(SharedRole, ABC):
     async def make_room(self, day: int) -> None:
         """Before rows of a day are put back."""
 
+    async def before_restore(self, transaction: Transaction) -> None:
+        """What was counted of history (`usage_counts.py`) must not include restored rows twice."""
+
+    async def after_restore(self, transaction: Transaction) -> None:
+        """The same."""
+
     async def use_archive(self, *, used: bool) -> None:
         await self.transactions.execute("put_meta", name=USED, value="on" if used else "off")
 
@@ -166,7 +172,10 @@ class SharedArchives(SharedRole, ABC):
             lanes = await self.run_maker.lanes(transaction, {row.lane for row in rows})
             fields = (*RESTORED, "lane_id", "tenant_id")
             table = [[*(row.values[name] for name in RESTORED), lanes[row.lane], tenant_id] for row in rows]
-            return len(await transaction.each("restore_history", fields, table))
+            await self.before_restore(transaction)
+            restored = len(await transaction.each("restore_history", fields, table))
+            await self.after_restore(transaction)
+            return restored
 
         return await self.transactions.run(work)
 

@@ -14,6 +14,7 @@ from duetime.store.shared.clocks import ClockRole
 from duetime.store.shared.control import ControlRole
 from duetime.store.shared.edits import EditingRole
 from duetime.store.shared.events import EventRole
+from duetime.store.shared.exports import ExportRole
 from duetime.store.shared.graphs import GraphRole
 from duetime.store.shared.issuers import IssuerRole
 from duetime.store.shared.lists import ListingRole
@@ -52,6 +53,7 @@ class SharedRoles(TypedDict):
     payloads: PayloadRole
     events: EventRole
     graphs: GraphRole
+    exports: ExportRole
     notifications: NotifyingRole
     alert_subjects: SubjectRole
     checkins: CheckInRole
@@ -83,6 +85,7 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "payloads": PayloadRole(context),
         "events": EventRole(context),
         "graphs": GraphRole(context),
+        "exports": ExportRole(context),
         "notifications": NotifyingRole(context),
         "alert_subjects": SubjectRole(context),
         "checkins": CheckInRole(context),

@@ -15,8 +15,11 @@ from uuid import UUID
 from duetime.store.protocol.archives import BODIES, IDS, NO_ID, NO_NUMBER, NUMBERS, HistoryRows
 from duetime.store.shared.archives import MICROSECONDS_A_DAY, DayCount, SharedArchives
 from duetime.store.shared.service_rows import FIRST_ID
+from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.connection import Connection, meaning
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.transaction import SqliteTransaction
+from duetime.store.sqlite.usage_counts import count_all
 from duetime.store.sqlite.values import stamp
 
 T = TypeVar("T")
@@ -53,6 +56,13 @@ class ArchiveRole(Role, SharedArchives):
 
     async def make_room(self, day: int) -> None:
         """A table without partitions has room."""
+
+    async def before_restore(self, transaction: Transaction) -> None:
+        assert isinstance(transaction, SqliteTransaction)
+        count_all(transaction.connection, transaction.at)
+
+    async def after_restore(self, transaction: Transaction) -> None:
+        await transaction.execute("skip_restored_usage")
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         path = self.database.path

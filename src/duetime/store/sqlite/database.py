@@ -10,6 +10,7 @@ A simulation has no threads: it calls `commit` and `give` itself, from a loop wi
 import asyncio
 import contextlib
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -32,6 +33,8 @@ class Asked(NamedTuple):
     work: Work[Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    outside: bool = False
+    """Whether it runs alone, without a transaction."""
 
 
 class Answer(NamedTuple):
@@ -103,12 +106,19 @@ class Database:
 
     async def run(self, work: Work[T]) -> T:
         """Run this on the store's thread, in a transaction; the answer comes after the commit."""
+        return await self._ask(work, outside=False)
+
+    async def run_outside(self, work: Callable[[Connection], T]) -> T:
+        """Run this on the store's thread, outside of a transaction. All other callers wait meanwhile."""
+        return await self._ask(lambda connection, _: work(connection), outside=True)
+
+    async def _ask(self, work: Work[T], *, outside: bool) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._guard:
             if self._thread is None:
                 raise StoreUnavailable("the store is not open", remedy="call open() first")
-            self._queue.put(Asked(work, loop, future))
+            self._queue.put(Asked(work, loop, future, outside))
         return await future
 
     def _serve(self, queue: "SimpleQueue[Asked | None]", opening: Asked) -> None:
@@ -127,11 +137,22 @@ class Database:
         give([Answer(opening, None, None)])
         try:
             while (batch := _queued(queue)) is not None:
-                give(self.commit(connection, batch))
+                for outside, group in groupby(batch, key=lambda asked: asked.outside):
+                    run = self._outside if outside else self.commit
+                    give(run(connection, list(group)))
         finally:
             connection.raw.close()
             if ownership is not None:
                 ownership.release()
+
+    def _outside(self, connection: Connection, batch: list[Asked]) -> list[Answer]:
+        answers = []
+        for asked in batch:
+            try:
+                answers.append(Answer(asked, asked.work(connection, stamp(self.clock.now())), None))
+            except Exception as error:
+                answers.append(Answer(asked, None, meaning(error, self.shown)))
+        return answers
 
     def commit(self, connection: Connection, batch: list[Asked]) -> list[Answer]:
         """Run these in one transaction. Their answers are valid once this returns."""

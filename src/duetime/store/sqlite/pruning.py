@@ -9,6 +9,7 @@ from duetime.store.shared.archives import MICROSECONDS_A_DAY, USED
 from duetime.store.shared.pruning import Pruning
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.usage_counts import count_part
 from duetime.store.sqlite.values import maybe_moment, stamp
 
 
@@ -30,6 +31,8 @@ class PruningRole(Role, Pruning):
         before = stamp(past) // whole * whole
         tenants = {str(tenant): stamp(until) // whole * whole for tenant, until in own.items()}
         latest = max([before, *tenants.values()])
+        while await self.database.run(count_part):
+            pass
 
         def work(connection: Connection, now: int) -> int:
             after = self._history_after
@@ -40,6 +43,8 @@ class PruningRole(Role, Pruning):
             if archived:
                 connection.execute("note_removed_history", {"day": latest // MICROSECONDS_A_DAY, "now": now})
             bounds = {"after": after, "until": until, "before": before, "own": encode(tenants).decode()}
-            return connection.execute("prune_history", {**bounds, "archived": archived, "now": now})
+            removed = connection.execute("prune_history", {**bounds, "archived": archived, "now": now})
+            connection.execute("lower_usage_place", {})
+            return removed
 
         return await self.database.run(work)

@@ -16,7 +16,7 @@ create table schema_versions (
 
 -- Tenants and their limits; a limit that is null does not apply.
 create table tenants (
-    id integer primary key,
+    id integer primary key autoincrement, -- never used for another tenant
     name text not null unique,
     created_at integer not null,
     state integer not null default 0,
@@ -30,6 +30,25 @@ create table tenants (
     encrypt_args integer not null default 0
 ) strict;
 insert into tenants (id, name, created_at) values (1, 'default', unixepoch() * 1000000);
+
+-- Tenants that are to be deleted, are being erased, or were: what was removed, and nothing of what it said.
+create table erasures (
+    tenant_id integer primary key,
+    name_hash blob not null, -- answers whether a name was erased, without telling it
+    state_before integer not null, -- TenantState, for a deletion that is taken back
+    requested_at integer not null,
+    requested_by text not null, -- the name of the operator's key
+    key_id blob,
+    erase_at integer not null,
+    step integer not null default 0, -- ErasureStep
+    started_at integer,
+    finished_at integer,
+    progress text not null, -- JSON: where the current pass is
+    removed text not null, -- JSON: rows, files and messages, by table or kind
+    problem text,
+    holder blob,
+    held_until integer not null default 0
+) strict;
 
 -- Only the hash of a key is stored: a copy of this table does not let anyone in.
 create table api_keys (
@@ -74,7 +93,7 @@ create table login_links (
 create index login_links_of_key on login_links (key_id, expires_at);
 create index login_links_by_end on login_links (expires_at);
 
--- Administrative actions. Append-only: triggers refuse updates and deletes.
+-- Administrative actions. Append-only: triggers refuse updates and deletes, except while their tenant is erased.
 create table audit (
     id blob primary key,
     at integer not null,
@@ -91,6 +110,8 @@ begin
     select raise(abort, 'the audit log is only added to');
 end;
 create trigger audit_is_not_removed before delete on audit
+when not exists (select 1 from erasures e
+    where e.tenant_id = old.tenant_id and e.started_at is not null and e.finished_at is null)
 begin
     select raise(abort, 'the audit log is only added to');
 end;
@@ -412,6 +433,7 @@ create index handovers_by_deadline on handovers (deadline);
 -- What running attempts have logged so far. Beside `runs`, because few attempts log before they end.
 create table live_logs (
     run_id blob primary key,
+    tenant_id integer not null,
     fence integer not null,
     logs blob not null,
     at integer not null
@@ -466,6 +488,27 @@ create index history_ends_of_jobs on history (tenant_id, end_state, job_id, run_
     where end_state is not null and end_state <> RunState.SUCCEEDED;
 create index history_ends_of_runs on history (tenant_id, end_state, run_id)
     where end_state is not null and end_state <> RunState.SUCCEEDED;
+
+-- What tenants have used, by the UTC day on which attempts finished. Counted from history, which is removed later.
+create table usage (
+    tenant_id integer not null,
+    day integer not null, -- from 1970-01-01
+    queue text not null,
+    runs integer not null, -- that ended, but skipped ones
+    failed integer not null,
+    attempts integer not null,
+    run_us integer not null, -- microseconds in which attempts ran
+    bytes integer not null, -- of arguments, results, logs and errors, as they are stored
+    primary key (tenant_id, day, queue)
+) strict, without rowid;
+create index usage_by_day on usage (day);
+-- Up to which row of history it was counted, and when.
+create table usage_place (
+    one integer primary key check (one = 1),
+    row integer not null,
+    counted_at integer not null
+) strict;
+insert into usage_place (one, row, counted_at) values (1, 0, 0);
 
 -- Carried runs that have ended or landed: an id acts once.
 create table spent (

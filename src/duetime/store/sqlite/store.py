@@ -21,6 +21,7 @@ from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
+from duetime.store.sqlite.erasures import ErasureRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.held_runs import HeldRunsRole
 from duetime.store.sqlite.intake import IntakeRole
@@ -33,6 +34,7 @@ from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.streams import StreamsRole
 from duetime.store.sqlite.sweep import SweepRole
 from duetime.store.sqlite.usage import UsageRole
+from duetime.store.sqlite.usage_counts import UsageCountRole
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -114,6 +116,8 @@ class SqliteStore(Store):
             reaping=ReapingRole(context, clocks, SweepRole(context), completions.apply_judged),
             pruning=PruningRole(context),
             archives=ArchiveRole(context),
+            erasures=ErasureRole(context, claims),
+            usage_counts=UsageCountRole(context),
             caller_transactions=CallerTransactionRole(context),
             tenants=Tenants(context, claims),
             allowances=AllowanceRole(context),

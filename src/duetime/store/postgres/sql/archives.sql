@@ -12,6 +12,7 @@ update duetime.archive_days set dropped_at = $2::timestamptz where day = $1 and 
 returning day;
 
 -- note_thinned_day: rows of a day were removed
+with counted as (update duetime.usage_days set rows = rows - $2::bigint where day = $1)
 update duetime.archive_days set rows = rows - $2::bigint where day = $1;
 
 -- archive_day_again: archive a day once more

@@ -5,12 +5,12 @@ on conflict (tenant_id, name) do update set paused_at = coalesce(queues.paused_a
 -- resume_queue: resume a queue, which then needs no row
 delete from duetime.queues where tenant_id = :tenant_id and name = :name;
 
--- paused_lanes: the lanes of paused queues and suspended tenants
+-- paused_lanes: the lanes of paused queues, and of tenants that are not active
 select l.id from duetime.queues q join duetime.lanes l on l.tenant_id = q.tenant_id and l.queue = q.name and l.awake
 where q.paused_at is not null
 union
 select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id and l.awake
-where t.state = TenantState.SUSPENDED;
+where t.state <> TenantState.ACTIVE;
 
 -- list_task_defaults: the last declared job defaults of a tenant's tasks
 select name, said from (

@@ -21,6 +21,7 @@ where tenant_id = :tenant_id and name = :name;
 update duetime.sources set holder = :holder, held_until = duetime.now() + :period::interval
 where tenant_id = :tenant_id and name = :name and version = :version and not paused and not stopped
     and (holder is null or holder = :holder or held_until <= duetime.now())
+    and (select t.state from duetime.tenants t where t.id = sources.tenant_id) = TenantState.ACTIVE
 returning marks;
 
 -- keep_source: add what the node that reads a source has done; nothing if it is not that node any more
@@ -28,7 +29,8 @@ update duetime.sources
 set marks = :marks, received = received + :received, made = made + :made, repeated = repeated + :repeated,
     bad = bad + :bad, errors = coalesce(:errors::bytea, errors), reason = :reason, stopped = :stopped,
     held_until = duetime.now() + :period::interval
-where tenant_id = :tenant_id and name = :name and version = :version and holder = :holder and not paused;
+where tenant_id = :tenant_id and name = :name and version = :version and holder = :holder and not paused
+    and (select t.state from duetime.tenants t where t.id = sources.tenant_id) = TenantState.ACTIVE;
 
 -- release_source: let another node read a source at once
 update duetime.sources set holder = null where tenant_id = :tenant_id and name = :name and holder = :holder;

@@ -1,6 +1,6 @@
 -- list_stream_queues: generations that may hold messages, and queues that went back to the store a short time ago
 select s.tenant_id, s.queue, s.generation, s.address, s.settings, s.current as usable, s.changed_at,
-    coalesce(q.paused_at is not null, false) or t.state = TenantState.SUSPENDED as held, duetime.clock() as at
+    coalesce(q.paused_at is not null, false) or t.state <> TenantState.ACTIVE as held, duetime.clock() as at
 from duetime.stream_queues s join duetime.tenants t on t.id = s.tenant_id
 left join duetime.queues q on q.tenant_id = s.tenant_id and q.name = s.queue
 where (:tenant_id::int is null or s.tenant_id = :tenant_id) and (not s.retired or s.changed_at > duetime.now() - :recent::interval)

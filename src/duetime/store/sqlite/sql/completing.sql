@@ -74,5 +74,6 @@ set progress = coalesce(:progress, progress), message = coalesce(:message, messa
 where id = :id and fence = :fence and worker_id = :worker_id;
 
 -- keep_logs: remember what a running attempt has logged so far
-insert into live_logs (run_id, fence, logs, at) values (:id, :fence, :logs, :now)
+insert into live_logs (run_id, tenant_id, fence, logs, at)
+select r.id, r.tenant_id, :fence, :logs, :now from runs r where r.id = :id
 on conflict (run_id) do update set fence = excluded.fence, logs = excluded.logs, at = excluded.at;

@@ -10,7 +10,11 @@ delete from history where rowid > :after and rowid <= :until
     -- Where history is archived: what is in files that were compared.
     and (not :archived or exists (select 1 from archive_days d where d.day = history.finished_at / 86400000000
         and d.released_at is not null and history.rowid <= d.mark
-        and (d.restored_until is null or d.restored_until < :now)));
+        and (d.restored_until is null or d.restored_until < :now)))
+    and rowid <= (select row from usage_place);
+
+-- lower_usage_place: after rows of history were removed: a row that is added later may get the number of one of them
+update usage_place set row = min(row, (select coalesce(max(rowid), 0) from history));
 
 -- prune_keys: remove old keys whose job or graph has ended, part by part
 delete from keys where (tenant_id, kind, key) in (
