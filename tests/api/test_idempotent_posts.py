@@ -26,6 +26,7 @@ BODIES: dict[str, Any] = {
     "discard_dead_letters": {},
     "rotate_signing_secret": {},
     "rotate_key": {},
+    "delete_tenant": {"confirm": "gone"},
     "complete_run": {},
     "preview_bulk_action": {"action": "pause", "jobs": {}},
     "create_bulk_action": {"action": "pause", "jobs": {}},
@@ -44,6 +45,7 @@ async def things(api: Served) -> dict[str, str]:
     bulk = (await api.post("/v1/bulk-actions", {"action": "pause", "jobs": {}})).json
     await api.post(f"/v1/bulk-actions/{bulk['bulk_id']}/stop")  # a tenant may have 20 that are not over
     await api.ask("PUT", "/v1/checkins/backup", {"every": 60})
+    await api.post("/v1/admin/tenants", {"name": "gone"})
     await api.post("/login", {"key": api.root}, key=None)
     session = (await api.get("/v1/sessions")).json["items"][0]
     return {
@@ -59,6 +61,7 @@ async def things(api: Served) -> dict[str, str]:
         "bulk_id": bulk["bulk_id"],
         "checkin": "backup",
         "event": "success",
+        "tenant": "gone",
         "day": "2026-03-01",
         "token": "x",
     }

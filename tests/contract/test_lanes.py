@@ -115,7 +115,7 @@ async def test_those_who_follow_lanes_read_what_changed(store: Store, time: Time
     worker = await hand(store, DAY)
     await submit(store, job())
     assert [lane.key.queue for lane in (await follower.read()).fresh] == ["default"]
-    assert await follower.read() == ([], [])
+    assert (await follower.read())[:2] == ([], [])
     await submit(store, job(queue="mail"))
     assert [lane.key.queue for lane in (await follower.read()).fresh] == ["mail"]
     await late.read()

@@ -61,6 +61,10 @@ class Call:
         """The store as the caller may see it."""
         return self.source if self.who.scope is None else within(self.source, self.who.scope)
 
+    @property
+    def from_replica(self) -> bool:
+        return self.source is not self.service.store
+
     def read_from(self, source: Store) -> None:
         """Let the handler use another database than before."""
         self.source = source

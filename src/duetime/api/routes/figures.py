@@ -45,7 +45,7 @@ async def get_stats(call: Call) -> Stats:
     window = read_duration(call.query.window, "window")
     if not timedelta(minutes=1) <= window <= _HOUR:
         raise InvalidInput("is too short or too long", field="window", remedy="from 1m to 1h")
-    seen, place = call.service.seen_stats, (call.tenant_id, window, call.source is call.service.store)
+    seen, place = call.service.seen_stats, (call.tenant_id, window, call.from_replica)
     return seen.get(place) or seen.put(place, await _stats(call, window))
 
 
@@ -97,7 +97,7 @@ async def list_fires(call: Call) -> Fires:
     step = read_duration(query.step, "step")
     steps = _steps(start, end, step, now)
     # A range that starts now is a new one each second.
-    place = (call.tenant_id, query.start or "now", query.end or "now", step, call.source is service.store)
+    place = (call.tenant_id, query.start or "now", query.end or "now", step, call.from_replica)
     return await service.seen_fires.share(place, lambda: _fires(call, start, step, steps))
 
 

@@ -7,7 +7,10 @@ were counted: a transaction may have committed late.
 """
 
 from collections.abc import Container
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+
+from asyncpg.exceptions import UndefinedTableError
 
 from duetime.model.microseconds import EPOCH
 from duetime.model.run import RunState
@@ -39,7 +42,8 @@ class UsageCountRole(Role, SharedUsageCounts):
             if day not in closed and day <= today:
                 over = now >= EPOCH + (day + 1) * _DAY + SETTLED
                 async with self.database.connection() as connection:
-                    await count_day(connection, day, now, closed_at=now if over else None)
+                    with suppress(UndefinedTableError):  # it was counted and dropped meanwhile
+                        await count_day(connection, day, now, closed_at=now if over else None)
         return False
 
     async def final_days(self, first: int, last: int) -> Container[int]:
@@ -66,16 +70,20 @@ class CountedDays:
 
     async def may_detach(self, connection: Connection, day: int) -> bool:
         if await connection.fetchrow(SQL["counted_usage_day"], day) is None:
-            await count_day(connection, day, self._now, closed_at=self._now)
+            try:
+                await count_day(connection, day, self._now, closed_at=self._now)
+            except UndefinedTableError:  # another node has dropped it
+                return False
         return self._inner is None or await self._inner.may_detach(connection, day)
 
     async def may_drop(self, connection: Connection, day: int) -> bool:
         rows = await connection.fetchval(SQL["counted_usage_day"], day)
         if rows is not None:
-            found = await counted(connection, table_of(day))
-            if sum(row["rows"] for row in found.values()) != rows:
-                async with connection.transaction():
-                    await put(connection, day, found, self._now, closed_at=self._now)
+            with suppress(UndefinedTableError):  # another node has dropped it
+                found = await counted(connection, table_of(day))
+                if sum(row["rows"] for row in found.values()) != rows:
+                    async with connection.transaction():
+                        await put(connection, day, found, self._now, closed_at=self._now)
         return self._inner is None or await self._inner.may_drop(connection, day)
 
 
