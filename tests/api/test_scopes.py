@@ -20,6 +20,7 @@ from duetime.errors import AccessDenied
 from duetime.ids import new_id, show
 from duetime.model.access import ALLOWED, Action, Role
 from duetime.model.scope import Scope
+from duetime.model.tenant import TenantLimits
 from duetime.store.protocol.store import ROLES
 from duetime.store.rules import list_pages
 from duetime.store.wrappers import scoped
@@ -323,6 +324,39 @@ async def test_what_a_user_creates_is_its_own(api: Served) -> None:
     assert await rows(api) == before
 
 
+async def test_a_user_cannot_change_a_limit_that_others_share(api: Served) -> None:
+    """The last run with a key sets the limit for all jobs that have it, also where the key comes from the task."""
+    await register(api)
+    key = token("ann")
+    limits = {"concurrency_key": "smtp", "concurrency": 5, "rate_key": "mails", "rate": "100/s"}
+    worker = {"name": "w", "tasks": ["mail"], "defaults": {"mail": limits}}
+    assert (await api.post("/v1/workers", worker, key=await api.key(Role.WORKER))).status == 201
+    api.service.tasks._defaults.clear()
+    made = (await api.post("/v1/jobs", {"task": "mail", "run_at": LATER}, key=key)).json["job_id"]
+    shown = (await api.get(f"/v1/jobs/{made}", key=key)).json
+    assert {name: shown[name] for name in limits} == limits
+    for wrong in ({"concurrency": 1}, {"rate": "1/7d"}):
+        [field] = wrong
+        answers = [
+            await api.post("/v1/jobs", {"task": "mail", "run_at": LATER, **wrong}, key=key),
+            await api.ask("PATCH", f"/v1/jobs/{made}", wrong, key=key),
+        ]
+        assert [(each.status, each.json.get("field")) for each in answers] == [(422, field)] * 2, answers
+        assert (await api.ask("PATCH", f"/v1/jobs/{made}", {field: None}, key=key)).status == 422
+    assert (await api.get(f"/v1/jobs/{made}", key=key)).json == shown
+
+
+async def test_a_full_tenant_does_not_say_how_much_others_have(api: Served) -> None:
+    await api.tenant("full", limits=TenantLimits(stored_jobs=2))
+    await register(api, "full")
+    others = [{"task": "greet", "owner": "bob", "run_at": LATER}] * 2
+    assert (await api.post("/v1/jobs/batch", others, headers={"Duetime-Tenant": "full"})).status == 200
+    key = token("ann", aud="duetime:full")
+    for path, body in (("/v1/jobs", {"task": "greet"}), ("/v1/jobs/batch", [{"task": "greet"}])):
+        answer = await api.post(path, body, key=key)
+        assert (answer.code, answer.json["detail"]) == ("quota_exceeded", "the tenant has reached a limit")
+
+
 async def test_a_parent_of_another_owner_is_missing_like_any_other(api: Served) -> None:
     await register(api)
     bobs, key = await world(api, "bob"), token("ann")
@@ -412,6 +446,44 @@ async def test_a_stream_of_events_tells_a_user_of_its_own_only(api: Served) -> N
     seen = set(re.findall(r"(?:job|run)_\w{26}", heard.decode()))
     assert seen <= {made[1]["job"]["job_id"], last["job_id"], last["run_id"]} and made[1]["job"]["job_id"] in seen
     assert not seen & set(theirs(bobs))
+
+
+async def test_a_stream_beats_also_while_others_are_busy(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise silence would say that others are, and clients and proxies would close it."""
+    monkeypatch.setattr("duetime.api.routes.events.HEARTBEAT", 0.0)
+    monkeypatch.setattr("duetime.api.routes.events.REMEMBERED", 3600.0)
+    await register(api)
+    async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {token('ann')}"}) as stream:
+        await stream.content.readuntil(b"\n\n")
+        await eventually(lambda: api.service.events.is_listening)
+        await api.post("/v1/jobs", {"task": "greet", "owner": "bob", "run_at": LATER})
+        assert (await stream.content.readuntil(b"\n\n")).endswith(b": still here\n\n")
+
+
+async def test_a_stream_ends_when_its_issuer_narrows_the_scope(api: Served) -> None:
+    await register(api)
+    async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {token('ann')}"}) as stream:
+        await stream.content.readuntil(b"\n\n")
+        await eventually(lambda: api.service.events.is_listening)
+        await api.ask("PUT", "/v1/issuers/app", {"issuer": ISSUER, "jwks": jwks(), "tag": "public"})
+        await api.post("/v1/jobs", {"task": "greet", "owner": "ann"})
+        assert b"event:" not in await stream.read()
+
+
+async def test_a_job_leaves_a_queue_with_its_runs(api: Served) -> None:
+    """A run keeps the queue that it had, but belongs to the scope of its job."""
+    body = {"task": "greet", "queue": "slow", "every": "1h", "start_at": LATER, "retries": 0}
+    job = f"/v1/jobs/{(await api.post('/v1/jobs', body)).json['job_id']}"
+    await api.post(f"{job}/trigger")
+    worker = await hand(api.store)
+    [run] = await worker.claim()
+    await worker.fail(run)
+    key = await api.key(Role.OPERATOR, queues=("slow",))
+    for path in ("/v1/runs", "/v1/dead-letters"):
+        assert len((await api.get(path, key=key)).json["items"]) == 1
+    assert (await api.ask("PATCH", job, {"queue": "fast"})).status == 200
+    for path in ("/v1/runs", "/v1/dead-letters"):
+        assert (await api.get(path, key=key)).json["items"] == []
 
 
 async def test_a_deleted_and_a_transferred_job(api: Served) -> None:

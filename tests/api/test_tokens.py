@@ -11,7 +11,9 @@ import pytest
 from aiohttp import web
 
 from duetime.api import issuer_keys
+from duetime.api.authentication import REMEMBERED
 from duetime.model.access import Role
+from duetime.model.job import DEFAULT_TENANT
 from tests.support.served import Answer, Served, served
 from tests.support.signing import ISSUER, claims, jwk, jwks, part, pem, private_key, token
 from tests.support.waiting import eventually
@@ -184,6 +186,20 @@ async def test_a_deleted_issuer_stops_at_once(api: Served) -> None:
     assert (await api.ask("DELETE", "/v1/issuers/app")).status == 404
 
 
+async def test_an_issuer_that_another_server_deletes(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that is verified with a remembered issuer is not remembered for longer than the issuer."""
+    now = 1000.0
+    monkeypatch.setattr("duetime.api.lookup_cache.monotonic", lambda: now)
+    await register(api)
+    assert await status(api, token("bob")) == 200
+    now += REMEMBERED - 0.1
+    await api.store.issuers.delete_issuer(DEFAULT_TENANT, "app")
+    text = token("ann")
+    assert await status(api, text) == 200
+    now += 0.2
+    assert await status(api, text) == 401
+
+
 async def test_a_replaced_key_stops_at_once(api: Served) -> None:
     await register(api)
     assert await status(api, token("ann")) == 200
@@ -200,6 +216,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}}, "jwks.keys[0]"),
     ({"jwks": {"keys": [{**jwk(), "d": "AAAA"}]}}, "jwks.keys[0]"),
     ({"jwks": {"keys": [{**jwk(), "use": "enc"}]}}, "jwks.keys[0]"),
+    ({"jwks": {"keys": [{**jwk(), "key_ops": 5}]}}, "jwks.keys[0]"),
     ({"jwks": {"keys": [{**jwk(), "x": "AAAA"}]}}, "jwks.keys[0]"),
     ({"jwks": {"keys": [jwk(), jwk()]}}, "jwks"),
     ({"jwks": jwks("ES384"), "algorithms": ["ES256"]}, "jwks"),

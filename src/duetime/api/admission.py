@@ -2,6 +2,7 @@
 
 from duetime.api.authentication import REMEMBERED
 from duetime.api.call import Call
+from duetime.api.problems import UNAUTHENTICATED, Problem
 from duetime.clock import monotonic
 
 
@@ -21,5 +22,7 @@ class Admission:
         changes = self._gate.changes
         if changes == self._changes and monotonic() < self._until:
             return
-        await self._gate.admit(self._call.endpoint, self._call.headers, self._call.peer)
+        who = await self._gate.admit(self._call.endpoint, self._call.headers, self._call.peer)
+        if (who.tenant_id, who.scope) != (self._call.tenant_id, self._call.who.scope):
+            raise Problem(UNAUTHENTICATED, "the issuer of the token has changed", remedy="send the request again")
         self._changes, self._until = changes, monotonic() + REMEMBERED

@@ -18,7 +18,7 @@ from duetime.model.scope import Scope
 from duetime.model.target import check_not_reserved
 from duetime.spec.derived import OPTIONS
 from duetime.spec.resolved import NOTHING_GIVEN, Resolved, base_of, is_told_by_day, resolve
-from duetime.store.wrappers.scoped import refused
+from duetime.store.wrappers.scoped import SHARED, refused
 from duetime.targets.validation import TargetRules
 from duetime.wire.jobs import JobRequest
 from duetime.wire.workers import TaskDefaults
@@ -31,8 +31,7 @@ _MOST_KEPT = 1000
 _UNSCOPED = {
     "target": "name a task of a worker",
     "callback_url": "name a task of a worker",
-    "concurrency_key": "declare it with the task: it is shared by all jobs of the tenant",
-    "rate_key": "declare it with the task: it is shared by all jobs of the tenant",
+    **dict.fromkeys(SHARED, "declare it with the task: it is shared by all jobs of the tenant"),
 }
 """What callers with a scope may not give. A job that gets it from its task may have it."""
 

@@ -72,13 +72,15 @@ class Tokens:
     async def verify(self, token: UnreadToken, tenant: Tenant) -> UserToken:
         """Check a token. Raises `BadToken`."""
         place = tenant.id, sha256(token.text.encode()).digest()
+        changes = self._changes
+        listed = await self._listed(tenant.id)
         known = self._verified.get(place)
-        if known is not None:
+        # Only as long as its issuer is remembered: otherwise a deleted issuer would be accepted for twice that time.
+        if known is not None and any(each is known.issuer for each in listed):
             if _clock.now() >= known.expires_at + timedelta(seconds=LEEWAY):
                 raise RefusedClaims("the token has expired")
             return known
-        changes = self._changes
-        stored = await self._issuer(tenant.id, token)
+        stored = _issuer_among(listed, token)
         issuer = stored.issuer
         claims = verified_claims(
             token,
@@ -92,18 +94,22 @@ class Tokens:
         # What was verified before a change on this server is not kept.
         return self._verified.put(place, found) if changes == self._changes else found
 
-    async def _issuer(self, tenant_id: int, token: UnreadToken) -> StoredIssuer:
+    async def _listed(self, tenant_id: int) -> list[StoredIssuer]:
         changes = self._changes
         listed = self._issuers.get(tenant_id)
         if listed is None:
             listed = await self._store.issuers.issuers(tenant_id)
             if changes == self._changes:
                 self._issuers.put(tenant_id, listed)
-        audiences = token.claims.get("aud")
-        named = audiences if isinstance(audiences, list) else [audiences]
-        same = [each for each in listed if each.issuer.issuer == token.claims.get("iss")]
-        # An issuer may be registered several times, for several audiences: with roles or tags of their own.
-        fitting = [each for each in same if each.issuer.audience in named] or same[:1]
-        if not fitting:
-            raise BadToken("its issuer is not registered")
-        return fitting[0]
+        return listed
+
+
+def _issuer_among(listed: list[StoredIssuer], token: UnreadToken) -> StoredIssuer:
+    audiences = token.claims.get("aud")
+    named = audiences if isinstance(audiences, list) else [audiences]
+    same = [each for each in listed if each.issuer.issuer == token.claims.get("iss")]
+    # An issuer may be registered several times, for several audiences: with roles or tags of their own.
+    fitting = [each for each in same if each.issuer.audience in named] or same[:1]
+    if not fitting:
+        raise BadToken("its issuer is not registered")
+    return fitting[0]

@@ -102,7 +102,8 @@ def _named_key(given: object, field: str) -> NamedKey:
         raise InvalidInput("is not a key", field=field)
     if _PRIVATE & given.keys():
         raise InvalidInput("contains a private or shared key", field=field, remedy="give the public part only")
-    if given.get("use", "sig") != "sig" or "verify" not in given.get("key_ops", ("verify",)):
+    uses = given.get("key_ops", ("verify",))
+    if given.get("use", "sig") != "sig" or not isinstance(uses, list | tuple) or "verify" not in uses:
         raise InvalidInput("is not a key for signatures", field=field, remedy="omit it")
     kid = given.get("kid")
     if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= _MOST_KID):

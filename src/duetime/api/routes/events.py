@@ -49,6 +49,7 @@ async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> As
                 ready = following.done()
                 if not await _may_listen(admission, needed=ready):
                     return
+                seen: Event | None = None
                 if ready:
                     try:
                         event = following.result()
@@ -56,8 +57,7 @@ async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> As
                         return
                     seen = event if call.bounds is None else await call.bounds.event(event)
                     following = asyncio.ensure_future(anext(listener.events))
-                    if seen is None:
-                        continue
+                if seen is not None:
                     yield _told(cursors, seen)
                 elif monotonic() - spoken >= HEARTBEAT:
                     yield _place(cursors, None if following.done() else listener.place, "still here")

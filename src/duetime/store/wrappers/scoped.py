@@ -10,7 +10,8 @@ changed once more by its last owner.
 """
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from uuid import UUID
@@ -18,7 +19,7 @@ from uuid import UUID
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from duetime.errors import AccessDenied, InvalidInput, NotFound
+from duetime.errors import AccessDenied, InvalidInput, NotFound, QuotaExceeded
 from duetime.ids import new_id, show
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
@@ -48,8 +49,10 @@ from duetime.store.rules.labels import payload_in
 S = TypeVar("S", bound=Store)
 R = TypeVar("R")
 T = TypeVar("T")
+Item = TypeVar("Item", RunItem, DeadLetter)
 
-_SHARED = ("concurrency_key", "rate_key", "breaker_key")
+SHARED = ("concurrency_key", "concurrency", "rate_key", "rate")
+"""Keys and their values: the last run with a key sets them for all jobs of the tenant that have it."""
 
 
 def closed() -> AccessDenied:
@@ -132,6 +135,13 @@ class Bounds:
         kept = self.scope if self.scope.owner else replace(self.scope, owner=_owner(filter))
         return replace(filter, within=kept, **queue)  # type: ignore[type-var]
 
+    async def still_in(self, tenant_id: int, page: Page[Item]) -> Page[Item]:
+        """The page without runs whose jobs have left the queue of the scope: a run keeps the queue that it had."""
+        if self.scope.queue is None or not page.items:
+            return page
+        inside = await self.jobs(tenant_id, {item.job_id for item in page.items})
+        return replace(page, items=tuple(item for item in page.items if item.job_id in inside))
+
     async def check(self, tenant_id: int, jobs: Sequence[NewJob]) -> None:
         """Refuse jobs that a caller with this scope may not create."""
         scope, parents = self.scope, set[UUID]()
@@ -165,7 +175,7 @@ class Bounds:
             raise self._outside(after)
         if is_target(job.task) and (changes.args is not UNSET or changes.task is not UNSET):
             raise refused("target", "use a key without a scope")
-        for name in _SHARED:
+        for name in (*SHARED, "breaker_key"):
             if name in changes.options and changes.options[name] != getattr(job.options, name):
                 raise refused(name, "omit it: it is shared by all jobs of the tenant")
         if str(changes.options.get("payload_ref") or "").startswith("pay_"):
@@ -237,14 +247,16 @@ class ScopedLists(_Scoped[Lists]):
     ) -> Page[RunItem]:
         if not self._bounds.agrees(filter) or not await self._has(tenant_id, filter.job_id):
             return Page(())
-        return await self._inner.list_runs(tenant_id, self._bounds.narrowed(filter), before, limit)
+        page = await self._inner.list_runs(tenant_id, self._bounds.narrowed(filter), before, limit)
+        return await self._bounds.still_in(tenant_id, page)
 
     async def list_dead_letters(
         self, tenant_id: int, filter: DeadFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[DeadLetter]:
         if not self._bounds.agrees(filter) or not await self._has(tenant_id, filter.job_id):
             return Page(())
-        return await self._inner.list_dead_letters(tenant_id, self._bounds.narrowed(filter), before, limit)
+        page = await self._inner.list_dead_letters(tenant_id, self._bounds.narrowed(filter), before, limit)
+        return await self._bounds.still_in(tenant_id, page)
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         await self._bounds.job(tenant_id, job_id)
@@ -322,11 +334,24 @@ class ScopedSubmitting:
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
         await self._bounds.check(tenant_id, [job])
-        return await self._inner.submit(tenant_id, self._bounds.private_job(job))
+        with _no_count():
+            return await self._inner.submit(tenant_id, self._bounds.private_job(job))
 
     async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         await self._bounds.check(tenant_id, jobs)
-        return await self._inner.submit_all(tenant_id, [self._bounds.private_job(job) for job in jobs])
+        with _no_count():
+            return await self._inner.submit_all(tenant_id, [self._bounds.private_job(job) for job in jobs])
+
+
+@contextmanager
+def _no_count() -> Iterator[None]:
+    """A quota that is used up does not say how much the tenant has."""
+    try:
+        yield
+    except QuotaExceeded as error:
+        if not (error.field or "").startswith("limits."):
+            raise
+        raise QuotaExceeded("the tenant has reached a limit", field=error.field, remedy=error.remedy) from None
 
 
 class ScopedReplay(_Scoped[Replay]):
