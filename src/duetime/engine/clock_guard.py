@@ -96,6 +96,10 @@ class ClockGuard:
 
     async def _report_rewind(self, seen: ClockSeen) -> None:
         lost = self._newest or seen.now
+        if seen.rewind is not None and seen.rewind.at > lost:
+            # Another node was first, and has stored an observation since: only it saw how far the database went back.
+            log.critical("%s", rewind_text(seen.rewind.lost, seen.rewind.kept))
+            return
         await self._store.clocks.keep_rewind(seen.now, lost)
         log.critical("%s", rewind_text(lost, seen.seen_at))
         survey, workers = await self._store.survey.survey(), await self._store.leases.workers()

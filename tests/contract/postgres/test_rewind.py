@@ -1,5 +1,7 @@
 """The database goes back: a standby without the last commits took over, or a backup was restored."""
 
+from datetime import timedelta
+
 import pytest
 
 from duetime.engine.clock_guard import ClockGuard
@@ -26,7 +28,11 @@ async def test_a_node_reports_how_far_and_judges_no_lease(
     assert rewind is not None
     assert rewind.kept is not None
     assert round((rewind.lost - rewind.kept).total_seconds()) == 8
-    # Each node says it once.
+    # Each node says it once, and a later one repeats what the first one found.
     caplog.clear()
     await other.may_judge_leases()
     assert "went back" not in caplog.text
+    execute(world.dsn, "update duetime.clock_watch set readings = 0, rewound_at = rewound_at + interval '1 second'")
+    assert not await guard.may_judge_leases()
+    assert "the database went back by about 8.0 s" in caplog.text
+    assert (await store.clocks.clock_seen()).rewind == rewind._replace(at=rewind.at + timedelta(seconds=1))
