@@ -26,7 +26,7 @@ from duetime.api.problems import ADDRESS, DELETING, FORBIDDEN, SUSPENDED, UNAUTH
 from duetime.api.tokens import Tokens, UserToken
 from duetime.clock import SystemClock
 from duetime.crypto.signed_tokens import BadToken, RefusedClaims, looks_like_token, read_token
-from duetime.errors import NotFound, StoreError
+from duetime.errors import NotFound, StoreError, reason_of
 from duetime.ids import show
 from duetime.model.access import Action, ApiKey, Role, may
 from duetime.model.job import DEFAULT_TENANT
@@ -159,7 +159,7 @@ class Gate:
         except RefusedClaims as error:
             told = str(error)
         except (BadToken, NotFound) as error:
-            log.info("a token was refused: %s", error)
+            log.info("a token was refused: %s", reason_of(error))
             told = "the token is not valid for this tenant"
         raise Problem(
             UNAUTHENTICATED,

@@ -53,7 +53,6 @@ async def delete_tenant(call: Call) -> ErasureView:
     body_optional=True,
     answer=TenantView,
     problems=(409,),
-    repeats="by nature",
 )
 async def undelete_tenant(call: Call) -> TenantView:
     """Take back the deletion of a tenant, while it has not begun."""
