@@ -4,9 +4,11 @@ import hashlib
 import hmac
 import time
 from base64 import urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -287,6 +289,27 @@ async def test_keys_are_fetched_and_rotate(database_url: str, monkeypatch: pytes
             assert asked[2:] == ["/moved", "/large"]
     finally:
         await runner.cleanup()
+
+
+async def test_an_issuer_passes_on_no_more_than_the_key_that_registered_it(
+    api: Served,
+) -> None:
+    end = datetime.now(UTC) + timedelta(minutes=10)
+    key = await api.key(Role.ADMIN, expires_at=end, networks=("127.0.0.1/32",))
+    body = {"issuer": ISSUER, "jwks": jwks()}
+    made = (await api.ask("PUT", "/v1/issuers/app", body, key=key)).json
+    assert (datetime.fromisoformat(made["expires_at"]), made["networks"]) == (end, ["127.0.0.1/32"])
+    assert await status(api, token("ann")) == 200
+    [stored] = await api.store.issuers.issuers(DEFAULT_TENANT)
+    elsewhere = msgspec.structs.replace(stored.issuer, networks=("192.0.2.0/24",))
+    await api.store.issuers.put_issuer(DEFAULT_TENANT, elsewhere)
+    api.service.gate.forget()
+    assert await status(api, token("ann")) == 403
+    over = msgspec.structs.replace(stored.issuer, expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    await api.store.issuers.put_issuer(DEFAULT_TENANT, over)
+    api.service.gate.forget()
+    answer = await api.get("/v1/me", key=token("ann"))
+    assert (answer.status, "register it again" in answer.json["detail"]) == (401, True)
 
 
 async def test_an_issuer_as_it_is_shown(api: Served) -> None:

@@ -70,6 +70,7 @@ class Gate:
         token = bearer_of(headers)
         if looks_like_token(token):
             user, tenant = await self._user(token, headers)
+            refuse_elsewhere(user.issuer.issuer.networks, peer)
             _check_may(endpoint, user.issuer.issuer.role, tenant, scoped=True)
             return user.caller(tenant)
         changes = endpoint.method != "GET"
@@ -79,7 +80,7 @@ class Gate:
             session_id, key = await self._key_of_session(headers, peer, changes=changes, anew=anew)
         else:
             key = await self._key(headers, anew=anew)
-        refuse_elsewhere(key, peer)
+        refuse_elsewhere(key.networks, peer)
         _check_role(endpoint, key.role)
         tenant = await self._tenant_of(key, headers)
         _check_may(endpoint, key.role, tenant, scoped=key.scope is not None)
@@ -266,9 +267,9 @@ def _check_may(endpoint: Endpoint, role: Role, tenant: Tenant, *, scoped: bool) 
         raise Problem(kind, remedy="ask the operator of this service")
 
 
-def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:
-    """Refuse a key that is bound to other networks than the client's."""
-    if key.networks and not is_inside(peer.address, key.networks):
+def refuse_elsewhere(networks: tuple[str, ...], peer: Peer) -> None:
+    """Refuse a key or token that is bound to other networks than the client's."""
+    if networks and not is_inside(peer.address, networks):
         raise Problem(
             ADDRESS,
             f"the key may not be used from {peer.address or 'an unknown address'}",

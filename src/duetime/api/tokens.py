@@ -40,7 +40,8 @@ class UserToken(msgspec.Struct, frozen=True):
             issuer.role,
             tenant.id,
             f"{issuer.name}: {self.owner}"[:_MOST_NAME],
-            expires_at=self.expires_at,
+            expires_at=min(self.expires_at, issuer.expires_at or self.expires_at),
+            networks=issuer.networks,
             scope=issuer.scope(self.owner),
             issuer_id=self.issuer.id,
         )
@@ -79,6 +80,7 @@ class Tokens:
         if known is not None and any(each is known.issuer for each in listed):
             if _clock.now() >= known.expires_at + timedelta(seconds=LEEWAY):
                 raise RefusedClaims("the token has expired")
+            _check_issuer(known.issuer)
             return known
         stored = _issuer_among(listed, token)
         issuer = stored.issuer
@@ -89,6 +91,7 @@ class Tokens:
             issuer=issuer.issuer,
             audience=issuer.audience,
         )
+        _check_issuer(stored)
         owner = issuer.owner_in(claims)
         found = UserToken(stored, owner, datetime.fromtimestamp(claims["exp"], UTC))
         # What was verified before a change on this server is not kept.
@@ -102,6 +105,12 @@ class Tokens:
             if changes == self._changes:
                 self._issuers.put(tenant_id, listed)
         return listed
+
+
+def _check_issuer(stored: StoredIssuer) -> None:
+    expires_at = stored.issuer.expires_at
+    if expires_at is not None and _clock.now() >= expires_at:
+        raise RefusedClaims("the key that registered the issuer has expired: an admin must register it again")
 
 
 def _issuer_among(listed: list[StoredIssuer], token: UnreadToken) -> StoredIssuer:

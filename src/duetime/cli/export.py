@@ -6,6 +6,7 @@ page that was written after the last note is cut off first.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -15,9 +16,10 @@ from rich.progress import Progress
 
 from duetime.cli.output import err
 from duetime.cli.server_commands import ServerCommand, server_command
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, ServerUnavailable
 
 NOTES = "export.json"
+_SECTION = r"[a-z][a-z0-9_-]{0,60}"
 
 
 class Section(msgspec.Struct):
@@ -82,6 +84,9 @@ def _begun(command: ServerCommand, folder: Path) -> Notes:
     if found is not None and all(section.done for section in found.sections.values()):
         raise InvalidInput("holds an export that is complete", field=str(folder), remedy="give another folder")
     plan = command.client.begin_export()
+    for name in plan.sections:
+        if re.fullmatch(_SECTION, name) is None:  # it is the name of a file here
+            raise ServerUnavailable(f"the server names a section {name[:40]!r}", remedy="is it a server of duetime?")
     if found is not None:
         if found.number != plan.number:
             raise InvalidInput(

@@ -46,6 +46,10 @@ class Issuer(msgspec.Struct, frozen=True, omit_defaults=True):
     tag: str | None = None
     queue: str | None = None
     """Only jobs of the owner with this tag, in this queue."""
+    expires_at: datetime | None = None
+    networks: tuple[str, ...] = ()
+    """Those of the key that registered it: a token does not outlive this key, and is accepted from no other networks
+    (`model/key_grants.py`)."""
 
     def scope(self, owner: str) -> Scope:
         return Scope(owner, self.tag, self.queue)

@@ -44,6 +44,10 @@ class IssuerView(Struct, frozen=True, kw_only=True):
     jwks_url: str | None
     tag: str | None
     queue: str | None
+    expires_at: datetime | None
+    """When its tokens end: with the key that registered it. Null: never."""
+    networks: tuple[str, ...]
+    """From where its tokens are accepted: as the key that registered it. Empty: from anywhere."""
     created_at: datetime
     changed_at: datetime
 

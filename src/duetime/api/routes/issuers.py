@@ -55,6 +55,8 @@ async def put_issuer(call: Call) -> IssuerView:
         max_lifetime=check_lifetime(read_duration(request.max_lifetime, "max_lifetime"), "max_lifetime"),
         tag=request.tag,
         queue=request.queue,
+        expires_at=call.who.expires_at,
+        networks=call.who.networks,
         **_keys(request, call.service.targets.guard),
     )
     stored = await call.store.issuers.put_issuer(call.tenant_id, issuer)

@@ -135,7 +135,7 @@ async def get_me(call: Call) -> Me:
 
 async def _begin(call: Call, key: ApiKey) -> str | None:
     """The `Set-Cookie` header of a new session; None if the key is no longer usable."""
-    refuse_elsewhere(key, call.peer)
+    refuse_elsewhere(key.networks, call.peer)
     return await call.service.sessions.begin(key, call.headers, call.peer)
 
 
