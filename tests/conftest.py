@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests.support import brokers
 from tests.support.postgres import Binaries, Server, installed
+from tests.support.redis_server import RedisServer
 
 try:
     INSTALLED = installed()
@@ -148,3 +151,18 @@ def database(postgres: Server) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
     yield postgres.create_database(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture
+def quiet_url(tmp_path: Path) -> str:
+    """An SQLite file for tests in which the store is not what matters."""
+    return f"sqlite:///{tmp_path}/duetime.db"
+
+
+@pytest.fixture
+def redis() -> RedisServer:
+    """The Redis of this test process, empty."""
+    server = brokers.running(RedisServer)
+    assert isinstance(server, RedisServer)
+    server.client().flushall()
+    return server

@@ -1,5 +1,5 @@
 """Servers and workers on one database, each behind a proxy of its own unless the database has several hosts, and
-whoever brings back what has died."""
+the loop that starts again what has died."""
 
 import asyncio
 import os

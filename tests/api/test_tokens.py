@@ -48,7 +48,7 @@ async def test_every_kind_of_key(api: Served) -> None:
 
 
 def wrong_tokens() -> dict[str, str]:
-    """Tokens that nobody may use, each with one thing wrong."""
+    """Tokens that are not accepted, each with one thing wrong."""
     now = int(time.time())
     good = token("ann")
     head, body, signature = good.split(".")

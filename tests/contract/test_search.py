@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from duetime.engine import search_indexer
 from duetime.engine.search_indexer import SearchIndexer
 from duetime.ids import new_id, show
 from duetime.model.job import Options, encode_options
@@ -96,3 +97,23 @@ async def test_the_index_follows_late_labels_and_forgets_unused_ones(store: Stor
     # In batches, of which none cuts the labels of a job.
     seen, last = await store.search.index_labels(UUID(int=0), UUID(int=(1 << 128) - 1), 1)
     assert (seen, last is None) == (1, False)
+
+
+async def test_what_is_kept_of_the_work_holds_no_label(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It outlives an erased tenant."""
+    monkeypatch.setattr(search_indexer, "_PRUNE_EVERY", -1.0)
+    monkeypatch.setattr(search_indexer, "_KEEP_EVERY", -1.0)
+    await submit(store, *(job(DAILY, options=named(f"secret-{number}")) for number in range(3)))
+    kept: list[bytes] = []
+    keep, prune = store.search.keep_search, store.search.prune_terms
+
+    async def noting(holder: UUID, body: bytes, period: timedelta) -> bool:
+        kept.append(body)
+        return await keep(holder, body, period)
+
+    monkeypatch.setattr(store.search, "keep_search", noting)
+    monkeypatch.setattr(store.search, "prune_terms", lambda after, batch: prune(after, 1))
+    indexer = SearchIndexer(store)
+    for _ in range(8):
+        await indexer.tick()
+    assert kept and not any(b"secret" in body for body in kept)

@@ -1,13 +1,14 @@
 """A run through each broker, from the submission to the result."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
-from duetime import App
-from duetime.engine import stream_intake
-from duetime.errors import InStream
+from duetime import App, ids
+from duetime.engine import stream_depths, stream_intake
+from duetime.errors import InStream, NotFound
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
@@ -16,6 +17,7 @@ from duetime.worker import stream_feed
 from tests.support.broker_server import BrokerServer
 from tests.support.brokers import BROKERS, running
 from tests.support.jvm_servers import KafkaServer
+from tests.support.rabbit_server import RabbitServer
 from tests.support.streaming import streamed
 from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, working
@@ -74,3 +76,23 @@ async def test_a_run_that_a_worker_holds_is_not_missing(kind: type[BrokerServer]
         with pytest.raises(InStream):
             await app.run(run.run_id)
         await consumer.close()
+
+
+async def test_an_old_id_is_missing_once_a_stream_was_found_empty(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At RabbitMQ, which does not say what workers hold."""
+    monkeypatch.setattr(stream_depths, "_HELD", 0.0)
+    long_ago = ids.first_id_at(datetime.now(UTC) - timedelta(hours=1))
+
+    async def is_missing() -> bool:
+        try:
+            await app.run(long_ago)
+        except InStream:
+            return False
+        except NotFound:
+            return True
+        raise AssertionError("it was found")
+
+    address = f"{running(RabbitServer).address}?prefix=t{uuid4().hex[:12]}"
+    async with streamed(await app.store(), address):
+        assert not await is_missing(), "it may be held"
+        await eventually(is_missing)

@@ -6,15 +6,7 @@ import pytest
 
 from duetime.streams import redis_connections
 from duetime.streams.redis_connections import RedisConnections
-from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
-
-
-@pytest.fixture
-def redis() -> RedisServer:
-    server = running(RedisServer)
-    assert isinstance(server, RedisServer)
-    return server
 
 
 async def test_no_cancellation_is_lost(redis: RedisServer) -> None:

@@ -12,17 +12,8 @@ from duetime.errors import SettingsError, StoreUnavailable
 from duetime.model.access import Role
 from duetime.model.tenant import TenantLimits
 from duetime.settings import load
-from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import served
-
-
-@pytest.fixture
-def redis() -> RedisServer:
-    server = running(RedisServer)
-    assert isinstance(server, RedisServer)
-    server.client().flushall()
-    return server
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,26 +14,12 @@ from duetime.api.source_reader import SourceReader
 from duetime.cli.main import application
 from duetime.process.loop import Loop
 from duetime.telemetry.meters import Meters
-from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served, served
 from tests.support.targeting import LOCAL
 from tests.support.waiting import eventually
 
 BY_ID = {"task": "ship", "args": {"order": {"$from": "body.id"}}}
-
-
-@pytest.fixture
-def quiet_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
-
-
-@pytest.fixture
-def redis() -> RedisServer:
-    server = running(RedisServer)
-    assert isinstance(server, RedisServer)
-    server.client().flushall()
-    return server
 
 
 def add(redis: RedisServer, body: Any, stream: str = "orders", **fields: str) -> str:

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -16,11 +14,6 @@ from tests.support.jvm_servers import KafkaServer, SqsServer
 from tests.support.served import served
 from tests.support.targeting import LOCAL
 from tests.targets.test_publishing_brokers import create_topic
-
-
-@pytest.fixture
-def quiet_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
 
 
 def produce(place: str, topic: str, numbers: range) -> None:

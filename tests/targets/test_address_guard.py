@@ -119,11 +119,6 @@ REFUSED_URLS = [
 ]
 
 
-@pytest.fixture
-def quiet_url(tmp_path: object) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
-
-
 def test_there_are_enough() -> None:
     assert len(set(REFUSED_URLS)) == len(REFUSED_URLS) >= 40
 

@@ -1,7 +1,6 @@
 """gRPC targets, from the API to a real server and back."""
 
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -9,11 +8,6 @@ from tests.support.greeter import DESCRIPTORS, greeting
 from tests.support.targeting import Targeting, targeting
 
 METHOD = "shop.Greeter/Greet"
-
-
-@pytest.fixture
-def quiet_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
 
 
 async def test_a_call_by_reflection(targets: Targeting) -> None:

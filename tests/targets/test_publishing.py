@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from duetime import App, InvalidInput, RedisTarget, SecretValue
 from duetime.cli.main import application
 from duetime.settings import Settings
 from duetime.targets.validation import TargetRules
-from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.targeting import targeting
 from tests.support.working import quick_settings
@@ -22,19 +20,6 @@ PASSWORD = "hunter2-hunter2"
 SQS = "https://sqs.eu-central-1.amazonaws.com/1/jobs"
 SECRET = {"secret": "s"}
 AWS = {"access_key_id": "AKIA", "secret_access_key": SECRET, "body": "x"}
-
-
-@pytest.fixture
-def quiet_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
-
-
-@pytest.fixture
-def redis() -> RedisServer:
-    server = running(RedisServer)
-    assert isinstance(server, RedisServer)
-    server.client().flushall()
-    return server
 
 
 def to_redis(server: RedisServer, stream: str = "orders", **fields: Any) -> dict[str, Any]:

@@ -1,10 +1,7 @@
 """Targets that publish to Kafka, SQS and RabbitMQ."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from duetime.streams.sqs_client import SqsClient, parse
 from tests.support.brokers import running
@@ -13,11 +10,6 @@ from tests.support.rabbit_server import RabbitServer
 from tests.support.targeting import Targeting, targeting
 
 AWS = {"access_key_id": "test", "secret_access_key": {"secret": "aws"}, "region": "us-east-1"}
-
-
-@pytest.fixture
-def quiet_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
 
 
 def ours(run: Any, headers: dict[str, str]) -> bool:

@@ -19,11 +19,6 @@ from tests.support.working import quick_settings
 URL = "https://shop.example.com/hook"
 
 
-@pytest.fixture
-def quiet_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
-
-
 async def test_an_app_submits_targets(quiet_url: str) -> None:
     async with App(settings=quick_settings(quiet_url)) as app:
         for receipt in (

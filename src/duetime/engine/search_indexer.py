@@ -29,11 +29,13 @@ _KEEP_EVERY = 20.0
 _PRUNE_EVERY = 60.0
 
 
+_FIRST_TERM = (0, "", "")
+
+
 class Places(msgspec.Struct, frozen=True):
-    """How far each reader has come, and the look for terms that no job has any more."""
+    """How far each reader has come."""
 
     readers: tuple[UUID, ...] = (FIRST_ID,) * len(_AGES)
-    pruned: tuple[int, str, str] = (0, "", "")
 
 
 class SearchIndexer:
@@ -44,6 +46,8 @@ class SearchIndexer:
         """None: another node keeps the index, or it is not known."""
         self._kept_at = 0.0
         self._pruned_at = monotonic()
+        self._pruned = _FIRST_TERM
+        """How far terms that no job has any more were looked for. It is not stored: it may be of an erased tenant."""
 
     async def tick(self) -> float:
         if self._places is None:
@@ -53,8 +57,7 @@ class SearchIndexer:
             self._places, self._kept_at = msgspec.json.decode(body, type=Places) if body else Places(), monotonic()
         places, found, more = await self._read(self._places)
         if monotonic() > self._pruned_at + _PRUNE_EVERY and not more:
-            pruned = await self._store.search.prune_terms(places.pruned, BATCH)
-            places = msgspec.structs.replace(places, pruned=pruned or Places().pruned)
+            self._pruned = await self._store.search.prune_terms(self._pruned, BATCH) or _FIRST_TERM
             self._pruned_at = monotonic()
         self._places = places
         if found or monotonic() > self._kept_at + _KEEP_EVERY:
@@ -74,7 +77,7 @@ class SearchIndexer:
                 found |= seen > 0
                 more |= last is not None
                 readers[number] = last or (end if age is not None else max(readers[number], _id_at(now - _OVERLAP)))
-        return msgspec.structs.replace(places, readers=tuple(readers)), found, more
+        return Places(tuple(readers)), found, more
 
 
 def _id_at(moment: datetime) -> UUID:
