@@ -21,12 +21,15 @@ from duetime.errors import (
     StoreUnavailable,
 )
 from duetime.ids import new_id
+from duetime.model.microseconds import EPOCH
 from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
+from duetime.store.postgres.partitions import table_of
 from duetime.store.postgres.schema import VERSION
+from duetime.store.postgres.usage_counts import CountedDays
 from duetime.store.rules.caller_keys import IDEMPOTENCY
 from duetime.store.shared.transaction import Transaction
 from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
@@ -301,14 +304,35 @@ async def test_a_day_that_somebody_detached_is_kept_as_long_as_any_other(
 
 
 async def test_two_nodes_may_prune_at_once(world: PostgresWorld, store: PostgresStore, time: PostgresTime) -> None:
-    other = world.another()
-    await other.open()
-    await store.pruning.prune(30 * DAY, 30 * DAY)
-    time.advance(days=6)
-    for _ in range(2):
-        await asyncio.gather(*(place.pruning.prune(DAY, 30 * DAY) for place in (store, other, store, other)))
-    assert f"history_{time.now - 3 * DAY:%Y%m%d}" not in _partitions(world)
-    await other.close()
+    async with contextlib.AsyncExitStack() as stack:
+        other = world.another()
+        await other.open()
+        stack.push_async_callback(other.close)
+        await store.pruning.prune(30 * DAY, 30 * DAY)
+        time.advance(days=6)
+        for _ in range(2):
+            await asyncio.gather(*(place.pruning.prune(DAY, 30 * DAY) for place in (store, other, store, other)))
+        assert f"history_{time.now - 3 * DAY:%Y%m%d}" not in _partitions(world)
+
+
+async def test_a_count_gives_way_to_a_node_that_detaches_the_day(
+    world: PostgresWorld, store: PostgresStore, time: PostgresTime
+) -> None:
+    """`detach partition … finalize` holds the table and waits for older transactions; here it waits for a lock."""
+    day = (time.now - EPOCH).days
+    async with (
+        store.database.connection() as counting,
+        store.database.connection() as detaching,
+        detaching.transaction(),
+    ):
+        await detaching.execute(f"lock table {table_of(day)} in access exclusive mode")
+        await counting.execute("set deadlock_timeout = '10ms'; begin; select pg_advisory_xact_lock(7)")
+        waiting = asyncio.create_task(detaching.execute("select pg_advisory_xact_lock(7)"))
+        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        await eventually(lambda: query(world.dsn, waits) == [(1,)])
+        assert not await CountedDays(time.now, None).may_detach(counting, day)
+        await counting.execute("rollback; reset deadlock_timeout")
+        await waiting
 
 
 async def test_completions_without_room_ask_to_be_tried_again(store: PostgresStore, time: PostgresTime) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Container
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from asyncpg.exceptions import UndefinedTableError
+from asyncpg.exceptions import DeadlockDetectedError, UndefinedTableError
 
 from duetime.model.microseconds import EPOCH
 from duetime.model.run import RunState
@@ -29,6 +29,9 @@ _COUNT = f"""{MARK}select tenant_id, lane_id, count(*) as rows,
     sum(coalesce(octet_length(args), 0) + coalesce(octet_length(result), 0) + coalesce(octet_length(logs), 0)
         + coalesce(octet_length(error), 0))::bigint as bytes
 from {{table}} where ctid >= $1::text::tid and ctid < $2::text::tid group by tenant_id, lane_id"""
+_TAKEN = (UndefinedTableError, DeadlockDetectedError)
+"""Another node has dropped the day, or is detaching it: `detach partition … finalize` holds the table and waits for
+older snapshots, such as that of a count which waits for the table."""
 _SUMS = ("runs", "failed", "attempts", "run_us", "bytes")
 
 
@@ -42,7 +45,7 @@ class UsageCountRole(Role, SharedUsageCounts):
             if day not in closed and day <= today:
                 over = now >= EPOCH + (day + 1) * _DAY + SETTLED
                 async with self.database.connection() as connection:
-                    with suppress(UndefinedTableError):  # it was counted and dropped meanwhile
+                    with suppress(*_TAKEN):  # it was counted before
                         await count_day(connection, day, now, closed_at=now if over else None)
         return False
 
@@ -72,7 +75,7 @@ class CountedDays:
         if await connection.fetchrow(SQL["counted_usage_day"], day) is None:
             try:
                 await count_day(connection, day, self._now, closed_at=self._now)
-            except UndefinedTableError:  # another node has dropped it
+            except _TAKEN:
                 return False
         return self._inner is None or await self._inner.may_detach(connection, day)
 
