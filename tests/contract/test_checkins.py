@@ -75,6 +75,20 @@ async def test_late_and_back(store: Store, time: Time) -> None:
     assert await told(store) == ["checkin.late to ops"] * 2
 
 
+async def test_a_check_that_cannot_be_read_does_not_keep_the_others_from_being_judged(store: Store, time: Time) -> None:
+    alarm = await made(store)
+    await store.checkins.put_checkin(TENANT, CheckIn("before", every=60), b"1" * 32, paused=False)
+    await store.checkins.put_checkin(TENANT, CheckIn("later", every=60), b"2" * 32, paused=False)
+    for token in (HASH, b"1" * 32, b"2" * 32):
+        await store.checkins.ping(token, "fail", 1, None)
+    lie = Lie(store, "keep_checkin", happens=False)
+    time.advance(seconds=5)
+    with pytest.raises(StoreUnavailable):
+        await alarm.tick()
+    assert lie.told
+    assert sorted(each.open for each in await store.checkins.checkins(TENANT)) == [False, True, True]
+
+
 async def test_a_ping_while_it_is_judged_is_not_lost(store: Store, time: Time) -> None:
     alarm = await made(store)
     await store.checkins.ping(HASH, "fail", 1, None)

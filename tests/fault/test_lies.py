@@ -17,10 +17,20 @@ from chaos.real.lies import methods
 from duetime import App, AsyncClient, Context
 from duetime.api.data_folder import make_root_key
 from duetime.archive.names import date_of, day_of
-from duetime.client import admin_requests, archive_requests, graph_requests, job_calls, run_requests, transport
-from duetime.engine.alarm import Alarm
+from duetime.client import (
+    admin_requests,
+    archive_requests,
+    graph_requests,
+    job_calls,
+    run_requests,
+    transport,
+    usage_requests,
+)
+from duetime.engine.alarm import Alarm, CheckInAlarm
 from duetime.engine.archiver import Archiver
+from duetime.engine.eraser import Eraser
 from duetime.engine.pruner import Pruner
+from duetime.engine.usage_counter import UsageCounter
 from duetime.errors import KeyInFlight, NotFound, ServerUnavailable, StoreUnavailable
 from duetime.ids import new_id, parse, show
 from duetime.model.lists import JobStatus
@@ -37,6 +47,7 @@ from tests.support.old_history import add_ended
 from tests.support.receiver import receiving
 from tests.support.redis_server import RedisServer
 from tests.support.served import ENCRYPTION
+from tests.support.signing import ISSUER, jwks, token
 from tests.support.tour import Tour
 from tests.support.waiting import eventually
 from tests.support.working import node, quick_settings, remote_worker
@@ -69,6 +80,7 @@ ELSEWHERE = {
     "reseal_rows": "asked for where something is encrypted with another key: test_reencryption.py",
     "renew_day": "asked for after a quarter of a lease: test_archive.py",
     "reopen_day": "asked for where a file was damaged: test_archive.py",
+    "keep_rewind": "asked for after the database went back: test_rewind.py",
     "retire_stream": "asked for two minutes after a change: test_carried.py",
 }
 """What is not asked for over HTTP."""
@@ -100,6 +112,16 @@ async def test_every_method_of_the_store_lies(
     monkeypatch.setitem(Archiver.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
     monkeypatch.setattr("duetime.archive.archive.LEASE", timedelta(seconds=2))
     monkeypatch.setitem(Pruner.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
+    # So does an alarm that does not know which check-ins it holds, and an eraser.
+    monkeypatch.setitem(CheckInAlarm.__init__.__kwdefaults__, "held", timedelta(seconds=2))
+    monkeypatch.setattr("duetime.engine.eraser._LEASE", timedelta(seconds=2))
+    for name in ("interval", "quiet", "patience"):
+        monkeypatch.setitem(Eraser.__init__.__kwdefaults__, name, timedelta(seconds=0.1))
+    monkeypatch.setitem(UsageCounter.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
+    monkeypatch.setattr("duetime.engine.bulk_runner._LEASE", timedelta(seconds=2))
+    monkeypatch.setattr("duetime.engine.search_indexer._LEASE", timedelta(seconds=2))
+    monkeypatch.setattr("duetime.engine.search_indexer._KEEP_EVERY", 1.0)
+    monkeypatch.setattr("duetime.engine.search_indexer._PRUNE_EVERY", 0.5)
     # A client's jobs go to a stream from then on.
     monkeypatch.setattr("duetime.engine.stream_intake.SETTLED", 0.0)
     lies = Lies()
@@ -113,7 +135,7 @@ async def test_every_method_of_the_store_lies(
     for where, app in (("near", near), ("far", far)):
         add_tasks(app, where, began)
     async with receiving() as receiver, node(settings, near) as url, AsyncClient(url, key, tries=20) as client:
-        tour = Tour(client, near, receiver)
+        tour = Tour(client, key, near, receiver)
         async with remote_worker(far, url, key) as worker:
             tour.tokens = worker._source._sessions._tokens  # type: ignore[attr-defined]
             for part in PARTS:
@@ -126,7 +148,7 @@ async def test_every_method_of_the_store_lies(
         await tour.ended(held, "CANCELLED")
         with contextlib.suppress(AssertionError):
             await eventually(lambda: not missing())
-        assert not missing()
+        assert not missing(), lies.calls
         [unserved] = [job async for job in client.walk(job_calls.list_jobs(task=UNSERVED))]
         assert (await client.cancel_job(unserved.job_id)).status == JobStatus.CANCELLED
         lies.over = True
@@ -466,15 +488,17 @@ async def checkins(tour: Tour) -> None:
     await client.put_checkin("backup", every=60)
     await client.pause_checkin("backup")
     await client.resume_checkin("backup")
-    url = (await client.rotate_checkin("backup")).ping_url
-    assert url is not None
-    await client.ping_event(url.rpartition("/")[2], "fail")
+    await client.put_checkin("stays", every=60)
+    for name in ("backup", "stays"):
+        url = (await client.rotate_checkin(name)).ping_url
+        assert url is not None
+        await client.ping_event(url.rpartition("/")[2], "fail")
 
     async def is_open() -> bool:
         return (await client.get_checkin("backup")).open
 
     await eventually(is_open)
-    assert [each.last_ping for each in (await client.list_checkins()).items] == ["fail"]
+    assert [each.last_ping for each in (await client.list_checkins()).items] == ["fail", "fail"]
     await tour.gone(lambda: client.delete_checkin("backup"))
 
 
@@ -527,9 +551,13 @@ async def streams(tour: Tour) -> None:
     client, redis = tour.client, running(RedisServer)
     await client.put_queue("carried", stream={"address": redis.address})
     for where in WHERE:
-        for number in range(5):
-            run = await tour.ended(await tour.job(f"{where}.greet", args={"to": f"{number}"}, queue="carried"))
-            assert run.result == f"hello {number}"
+        carried = 0
+        async with asyncio.timeout(60):  # the servers learn of the stream when they next read the queues
+            while carried < 5:
+                receipt = await client.create_job(f"{where}.greet", args={"to": f"{carried}"}, queue="carried")
+                tour.jobs.add(receipt.job_id)
+                assert (await tour.ended(receipt.job_id)).result == f"hello {carried}"
+                carried += receipt.via == "stream"
         await tour.ended(await tour.job(f"{where}.fail", queue="carried", retries=0), "FAILED")
     await client.put_queue("carried", stream=None)
 
@@ -558,6 +586,110 @@ async def sources(tour: Tour) -> None:
     await tour.gone(lambda: client.delete_source("greetings"))
 
 
+async def issuers(tour: Tour) -> None:
+    client = tour.client
+    await client.put_issuer("app", issuer=ISSUER, jwks=jwks(), role="operator")
+    assert [each.name for each in (await client.list_issuers()).items] == ["app"]
+    assert (await client.get_issuer("app")).issuer == ISSUER
+    async with AsyncClient(client.url, token("ann"), tries=20) as ann:
+        assert (await ann.get_me()).key_name == "app: ann"
+        receipt = await ann.create_job("near.greet")
+        tour.jobs.add(receipt.job_id)
+        await tour.ended(receipt.job_id)
+        [run] = [each async for each in ann.walk(run_requests.list_runs())]
+        assert (await ann.get_run(run.run_id)).job_id == receipt.job_id
+        watching = asyncio.create_task(anext(ann.watch_events()))
+        hers = (await ann.create_job("near.greet", every="1s")).job_id
+        tour.jobs.add(hers)
+        async with asyncio.timeout(30):
+            assert (await watching).kind
+        await ann.cancel_job(hers)
+    await tour.gone(lambda: client.delete_issuer("app"))
+
+
+async def bulk_actions(tour: Tour) -> None:
+    """Each object is handled once, and an extra run is made once for each job."""
+    client = tour.client
+    later = datetime(2030, 1, 1, tzinfo=UTC)
+    ids = [await tour.job("near.greet", every="1h", start_at=later, queue="in-bulk") for _ in range(5)]
+
+    async def carried_out(action: Any, **conditions: Any) -> Any:
+        begun = await client.create_bulk_action(action, **conditions, idempotency_key=f"bulk {action}")
+
+        async def end() -> Any:
+            found = await client.get_bulk_action(begun.bulk_id)
+            return found if found.status == "done" else None
+
+        return await eventually(end)
+
+    of_queue = {"queue": "in-bulk"}
+    assert (await client.preview_bulk_action("run", jobs=of_queue)).affected == 5
+    await carried_out("run", jobs=of_queue, rate=2.0)
+    for job_id in ids:
+        await tour.ended(job_id)
+        assert len(await tour.runs(job_id)) == 1
+    await carried_out("pause", jobs=of_queue)
+    assert {(await client.get_job(job_id)).status for job_id in ids} == {JobStatus.PAUSED}
+    slow = await client.create_bulk_action("run", jobs=of_queue, rate=0.1, idempotency_key="bulk, slowly")
+    assert (await client.stop_bulk_action(slow.bulk_id)).status == "stopped"
+    await carried_out("cancel", jobs=of_queue)
+    assert {(await client.get_job(job_id)).status for job_id in ids} == {JobStatus.CANCELLED}
+    assert len((await client.list_bulk_actions()).items) == 4
+
+
+async def searching(tour: Tour) -> None:
+    client = tour.client
+    job_id = await tour.job("near.greet", name="needle in a stack", run_at=datetime(2030, 1, 1, tzinfo=UTC))
+
+    async def found() -> bool:
+        return [each.job_id for each in (await client.list_jobs(search="eedle")).items] == [job_id]
+
+    await eventually(found)
+    await client.cancel_job(job_id)
+
+
+async def usage_and_export(tour: Tour) -> None:
+    client = tour.client
+
+    async def counted() -> Any:
+        return (await client.get_usage()).items
+
+    assert (await eventually(counted))[0].runs > 0
+    assert [each async for each in client.walk(usage_requests.list_usage())]
+    for section in (await client.begin_export()).sections:
+        cursor: str | None = ""
+        while cursor is not None:
+            cursor = (await client.export_section(section, cursor=cursor or None)).next_cursor
+
+
+async def erasure(tour: Tour) -> None:
+    """A tenant that is to be deleted, is not after all, and then is."""
+    client = tour.client
+    number = (await client.get_tenant("acme")).number
+
+    async def planned() -> list[int]:
+        return [each.number async for each in client.walk(admin_requests.list_erasures(name="acme"))]
+
+    async with AsyncClient(client.url, tour.key, tenant="acme", tries=20) as acme:
+        for hour in range(5):
+            await acme.create_job("near.greet", run_in=f"{hour + 1}h")
+        await tour.once(lambda: client.delete_tenant("acme", confirm="acme", grace="1h"), planned)
+
+        async def taken_back() -> bool:
+            return (await client.get_tenant("acme")).state == "ACTIVE"
+
+        await tour.once(lambda: client.undelete_tenant("acme"), taken_back)
+        assert await planned() == []
+    await tour.once(lambda: client.delete_tenant("acme", confirm="acme", grace="0s"), planned)
+
+    async def done() -> bool:
+        return (await client.get_erasure(number)).status == "DONE"
+
+    await eventually(done, within=60)
+    assert (await client.get_erasure(number)).removed["jobs"] == 5
+    assert "acme" not in [each.name async for each in client.walk(admin_requests.list_tenants())]
+
+
 PARTS = (
     tenants_and_keys,
     sessions,
@@ -572,5 +704,10 @@ PARTS = (
     archive,
     streams,
     sources,
+    issuers,
+    bulk_actions,
+    searching,
+    usage_and_export,
+    erasure,
     figures,
 )

@@ -14,8 +14,9 @@ from tests.support.waiting import eventually
 class Tour:
     """Knows what should have come of it."""
 
-    def __init__(self, client: AsyncClient, app: App, receiver: Receiver) -> None:
+    def __init__(self, client: AsyncClient, key: str, app: App, receiver: Receiver) -> None:
         self.client = client
+        self.key = key
         self.app = app
         self.receiver = receiver
         self.jobs: set[str] = set()

@@ -74,7 +74,7 @@ def delete_tenant(tenant: str, *, confirm: str, grace: Length | None = None) -> 
 
 def undelete_tenant(tenant: str) -> Ask[TenantView]:
     """Take back the deletion of a tenant, while it has not begun."""
-    return Ask("POST", path("/v1/admin/tenants/{}/undelete", tenant), TenantView)
+    return Ask("POST", path("/v1/admin/tenants/{}/undelete", tenant), TenantView, repeatable=False)
 
 
 def list_erasures(

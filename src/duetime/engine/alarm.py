@@ -8,13 +8,16 @@ in between, and however many nodes there are.
 Nothing is judged while the clock may have stepped or no node ran (`clock_guard.py`).
 """
 
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
 from duetime.engine.alert_figures import Readings
 from duetime.engine.clock_guard import ClockGuard
 from duetime.engine.outbox import Outbox
+from duetime.errors import StoreUnavailable
 from duetime.model.alert import Alert, judge, resumed
 from duetime.model.alert_messages import compose
 from duetime.model.checkin import StoredCheckIn, compose_checkin, judge_checkin
@@ -25,6 +28,7 @@ from duetime.store.protocol.store import Store
 
 EVERY = timedelta(seconds=5)
 LIMIT = 100
+_MOST_FAILURES = 3
 SERVED = timedelta(seconds=30)
 """After as long without a server, pings may have been lost."""
 
@@ -52,8 +56,7 @@ class Alarm:
         if alerts:
             seen = await self._store.clocks.clock_seen()
             readings = Readings(self._store, seen)
-            for alert in alerts:
-                await self._check(alert, readings, seen)
+            await _check_each(alerts, lambda alert: self._check(alert, readings, seen))
         return 0.0 if len(alerts) == LIMIT else self._every.total_seconds() / 2
 
     async def _check(self, alert: Alert, readings: Readings, seen: ClockSeen) -> None:
@@ -113,8 +116,8 @@ class CheckInAlarm:
         if seen.served_since is None or seen.served_at is None or not _is_near(seen.served_at, seen.now):
             return self._interval  # pings cannot arrive: nothing is late
         found = await self._store.checkins.take_checkins(self._held, LIMIT)
-        for stored in found:
-            await self._check(stored, seen.now, max(seen.served_since, seen.stepped_at or seen.served_since))
+        served_since = max(seen.served_since, seen.stepped_at or seen.served_since)
+        await _check_each(found, lambda stored: self._check(stored, seen.now, served_since))
         return 0.0 if len(found) == LIMIT else self._interval
 
     async def _check(self, stored: StoredCheckIn, now: datetime, served_since: datetime) -> None:
@@ -145,6 +148,23 @@ class CheckInAlarm:
         if told:
             await self._store.checkins.checkin_told(stored)
         return told
+
+
+_T = TypeVar("_T")
+
+
+async def _check_each(items: Iterable[_T], check: Callable[[_T], Awaitable[None]]) -> None:
+    """A check that cannot be read does not keep the others from being judged, unless the database is away."""
+    failures: list[StoreUnavailable] = []
+    for item in items:
+        try:
+            await check(item)
+        except StoreUnavailable as error:
+            failures.append(error)
+            if len(failures) == _MOST_FAILURES:
+                break
+    if failures:
+        raise failures[0]
 
 
 def _is_near(served_at: datetime, now: datetime) -> bool:
