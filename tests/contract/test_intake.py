@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from duetime.errors import StoreRejected
-from duetime.model.job import JobState
+from duetime.model.job import JobState, Options, encode_options
 from duetime.model.lane import Tier
+from duetime.model.lists import JobFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, make_cron
 from duetime.store.protocol.store import Store
@@ -139,6 +140,27 @@ async def test_big_and_odd_arguments_come_back_as_they_went_in(store: Store) -> 
     assert submitted.run_id is not None
     run = await store.reads.run(TENANT, submitted.run_id)
     assert (run.args, run.result) == (args, args)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+async def test_a_large_batch_is_stored_whole_or_not_at_all(store: Store, labels: bool) -> None:
+    """It takes several statements: no one of them sends more than a megabyte."""
+    options = encode_options(Options(owner="ann")) if labels else None
+    sizes = [1, 700_000, 5, 700_000, 1_100_000, 7]
+    jobs = [job(args=b'"%s"' % (b"%d" % place * size), options=options) for place, size in enumerate(sizes)]
+    answers = await store.intake.submit(TENANT, jobs)
+    assert [answer.job_id for answer in answers] == [each.id for each in jobs]
+    assert len({answer.next_run for answer in answers}) == 1
+    for each, answer in zip(jobs, answers, strict=True):
+        assert answer.run_id is not None
+        assert (await store.reads.run(TENANT, answer.run_id)).args == each.args
+    found = (await store.lists.list_jobs(TENANT, JobFilter(owner="ann"))).items
+    assert len(found) == (len(jobs) if labels else 0)
+    with pytest.raises(StoreRejected):
+        await store.intake.submit(
+            TENANT, [*(job(args=b'"%s"' % (b"x" * 700_000)) for _ in range(3)), job(timeout_ms=2**70)]
+        )
+    assert (await store.reads.counts()).runs == len(jobs)
 
 
 async def test_lanes_are_made_once_and_keep_their_ids(store: Store, other: Store) -> None:

@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 
 class Pauses:
-    def __init__(self) -> None:
+    def __init__(self, without: "asyncio.Task[Any] | None") -> None:
+        self._without = without
         self.worst = 0.0
         """Seconds."""
         self.where = ""
@@ -23,18 +24,18 @@ class Pauses:
         began = thread_time()
         run(handle)
         took = thread_time() - began
-        if took > self.worst:
+        if took > self.worst and getattr(handle._callback, "__self__", self) is not self._without:
             self.worst, self.where = took, _name(handle)
 
 
 @contextmanager
-def recorded_pauses() -> Iterator[Pauses]:
-    """Record every step that any loop of this process takes, until the block ends.
+def recorded_pauses(without: "asyncio.Task[Any] | None" = None) -> Iterator[Pauses]:
+    """Record every step that any loop of this process takes, but for those of one task, until the block ends.
 
     No garbage is collected meanwhile. A server sets aside what it has when it starts, and collects seldom; a process
     full of tests would stop in the middle of any step to look at all that they left.
     """
-    pauses = Pauses()
+    pauses = Pauses(without)
     gc.collect()
     gc.disable()
     run = asyncio.Handle._run

@@ -13,11 +13,11 @@ from duetime.ids import new_id
 from duetime.model.carried import CarriedRun, StreamQueue, StreamSettings
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.name import check_name
+from duetime.process.slices import batches
 from duetime.store.protocol.ready import Announcement
 from duetime.streams.address import broker_at, prefix_of, shown_address
 from duetime.streams.message import VERSION, MessageCodec, Refused, Unreadable
 from duetime.streams.names import LONGEST, StreamName, streams_of
-from duetime.streams.sizes import batches
 
 HIGH = StreamName(7, "mail", Tier.HIGH, 1, "duetime")
 LOW = StreamName(7, "mail", Tier.LOW, 1, "duetime")
@@ -196,12 +196,12 @@ def test_a_missing_client_names_its_extra(
 
 def test_batches_are_bounded_by_count_and_bytes() -> None:
     bodies = [b"%d" % number for number in range(10)]
-    assert [len(batch) for batch in batches(bodies, 4, 100)] == [4, 4, 2]
-    assert [len(batch) for batch in batches(bodies, 100, 3)] == [3, 3, 3, 1]
-    assert list(batches([b"long", b"a", b"longer", b"b", b"c"], 100, 3)) == [
+    assert [len(batch) for batch in batches(bodies, 4, 100, len)] == [4, 4, 2]
+    assert [len(batch) for batch in batches(bodies, 100, 3, len)] == [3, 3, 3, 1]
+    assert list(batches([b"long", b"a", b"longer", b"b", b"c"], 100, 3, len)) == [
         [b"long"],
         [b"a"],
         [b"longer"],
         [b"b", b"c"],
     ]
-    assert list(batches([], 4, 4)) == []
+    assert list(batches([], 4, 4, len)) == []

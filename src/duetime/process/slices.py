@@ -6,7 +6,7 @@ of items: an item may take a microsecond or some milliseconds.
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import thread_time
 from typing import TypeVar
 
@@ -54,3 +54,16 @@ async def mapped(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
             await asyncio.sleep(0)
             until = monotonic() + SLICE
     return found
+
+
+def batches(items: Sequence[T], most: int, most_bytes: int, size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """These items, so many and so many bytes at a time, in order; a larger item alone."""
+    start = together = 0
+    for at, item in enumerate(items):
+        bytes_of_item = size(item)
+        if at > start and (at - start == most or together + bytes_of_item > most_bytes):
+            yield items[start:at]
+            start, together = at, 0
+        together += bytes_of_item
+    if start < len(items):
+        yield items[start:]

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable
+from duetime.process.slices import batches
 from duetime.streams.kafka_address import parse
 from duetime.streams.kafka_checks import answer, check_topics, ends_of, kept_by, partitions_of
 from duetime.streams.kafka_consumer import KafkaConsumer
@@ -29,7 +30,7 @@ from duetime.streams.kafka_offsets import PartitionOffsets
 from duetime.streams.kafka_reader import TIMEOUT, unavailable
 from duetime.streams.kafka_watch import StreamWatch
 from duetime.streams.protocol import Delivery, Depth
-from duetime.streams.sizes import batches, check_sizes
+from duetime.streams.sizes import check_sizes
 
 __all__ = ["Delivery", "KafkaBroker"]
 
@@ -222,7 +223,7 @@ class _Sender:
             total = self._partitions.get(stream) or await self._count(stream)
             sent = [
                 self._put(stream, self._next(stream, total), batch)
-                for batch in batches(bodies, _TOGETHER, _TOGETHER_BYTES)
+                for batch in batches(bodies, _TOGETHER, _TOGETHER_BYTES, len)
             ]
             left: list[bytes] = []
             error: KafkaError | None = None

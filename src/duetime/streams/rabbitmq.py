@@ -28,10 +28,11 @@ from pamqp.commands import Basic
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
+from duetime.process.slices import batches
 from duetime.streams.address import client_address
 from duetime.streams.protocol import Delivery, Depth
 from duetime.streams.rabbitmq_link import FAILURES, TIMEOUT, RabbitLink
-from duetime.streams.sizes import batches, check_sizes
+from duetime.streams.sizes import check_sizes
 from duetime.streams.unbroken import Unbroken
 
 _OPTIONS = frozenset({"cafile", "certfile", "keyfile"})
@@ -84,7 +85,7 @@ class RabbitBroker:
             if stream not in self._declared:
                 await self._declare(stream)
             channel = await self._link.channel()
-            for batch in batches(bodies, _MOST, _MOST_BYTES):
+            for batch in batches(bodies, _MOST, _MOST_BYTES, len):
                 # The channel sends them in the order of these calls.
                 answers = await asyncio.gather(
                     *(_publish(channel, stream, body) for body in batch), return_exceptions=True

@@ -22,11 +22,12 @@ from redis.exceptions import RedisError, ResponseError
 
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable, reason_of
+from duetime.process.slices import batches
 from duetime.streams.address import client_address
 from duetime.streams.protocol import Delivery, Depth
 from duetime.streams.redis_checks import info_of, warnings_of
 from duetime.streams.redis_connections import RedisConnections
-from duetime.streams.sizes import batches, check_sizes
+from duetime.streams.sizes import check_sizes
 from duetime.streams.unbroken import Unbroken
 
 _GROUP = "duetime"
@@ -119,7 +120,7 @@ class RedisBroker:
         check_sizes(bodies, self.largest)
         async with self._publishing:
             with _reaching():
-                for batch in batches(bodies, _MOST, _MOST_BYTES):
+                for batch in batches(bodies, _MOST, _MOST_BYTES, len):
                     await self._add(stream, batch)
 
     async def _add(self, stream: str, bodies: Sequence[bytes]) -> None:

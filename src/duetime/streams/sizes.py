@@ -1,6 +1,6 @@
-"""Sizes of messages, and of the batches that adapters send."""
+"""Sizes of messages."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from duetime.errors import InvalidInput
 
@@ -25,15 +25,3 @@ def largest_of(options: Mapping[str, str], usual: int) -> int:
             f"largest {given[:40]!r} is not valid", field="stream", remedy=f"bytes, between {_SMALLEST} and {_LARGEST}"
         )
     return int(given)
-
-
-def batches(bodies: Sequence[bytes], most: int, most_bytes: int) -> Iterator[Sequence[bytes]]:
-    """These messages, so many and so many bytes at a time, in order; a larger message alone."""
-    start = size = 0
-    for at, body in enumerate(bodies):
-        if at > start and (at - start == most or size + len(body) > most_bytes):
-            yield bodies[start:at]
-            start, size = at, 0
-        size += len(body)
-    if start < len(bodies):
-        yield bodies[start:]

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable
 from duetime.process.ending import end_tasks
+from duetime.process.slices import batches
 from duetime.streams.protocol import Delivery, Depth
-from duetime.streams.sizes import batches, check_sizes
+from duetime.streams.sizes import check_sizes
 from duetime.streams.sqs_client import SqsAddress, SqsClient, SqsError, parse
 
 _MOST = 10
@@ -88,7 +89,7 @@ class SqsBroker:
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         check_sizes(bodies, self.largest)
         url = await self._url(stream)
-        calls = [self._send(url, batch) for batch in batches(bodies, _MOST, _fits(_LARGEST_CALL) - 3 * _MOST)]
+        calls = [self._send(url, batch) for batch in batches(bodies, _MOST, _fits(_LARGEST_CALL) - 3 * _MOST, len)]
         await _all(calls)
 
     async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:

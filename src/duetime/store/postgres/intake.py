@@ -1,12 +1,14 @@
 """Intake: each batch of jobs is stored in one transaction, each job directly in its home."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import Once, encode_schedule
+from duetime.process.slices import batches
 from duetime.store.postgres.database import SQL, LaneGone
 from duetime.store.postgres.lanes import LANE_TRIES
 from duetime.store.postgres.role import Role
@@ -15,8 +17,8 @@ from duetime.store.rules.caller_keys import is_plain
 from duetime.store.rules.labels import label_rows, payload_rows
 from duetime.store.rules.placement import Placed, past_note
 from duetime.store.shared.keyed_intake import KeyedIntake
-from duetime.store.shared.label_rows import put_labels
-from duetime.store.shared.transaction import Transaction
+from duetime.store.shared.label_rows import put_labels_of
+from duetime.store.shared.transaction import AT_ONCE, BYTES_AT_ONCE, Transaction
 
 _ONCE = (
     *("id", "run_id", "lane_id", "task", "queue", "tier", "at", "delay"),
@@ -38,35 +40,34 @@ class IntakeRole(Role, KeyedIntake):
         return answers
 
     async def _insert_ready(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        run_ids = [job.first_run_id() for job in jobs]
-        labels, refs = label_rows(jobs), payload_rows(jobs)
         tries = 0
         while True:
             tries += 1
             lanes = await self.lane_book.ids({job.lane for job in jobs})
-            arguments = (
-                tenant_id,
-                [job.id for job in jobs],
-                run_ids,
-                [lanes[job.lane] for job in jobs],
-                [job.args for job in jobs],
-                [job.options for job in jobs],
-                [job.timeout_ms for job in jobs],
-                *self.lane_book.stamped(lanes.values()),
-            )
             try:
-                if labels or refs:
-                    async with self.database.transaction() as connection:
-                        due_at = await connection.fetchval(SQL["insert_ready"], *arguments)
-                        await put_labels(PostgresTransaction(connection), tenant_id, labels, refs)
-                else:
-                    due_at = await self.database.fetchval("insert_ready", *arguments)
+                return await self._insert_parts(tenant_id, jobs, lanes)
             except LaneGone:  # nothing was stored
                 if tries == LANE_TRIES:
                     raise
                 await self.lane_book.doubt(lanes.values())
-            else:
-                return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
+
+    async def _insert_parts(
+        self, tenant_id: int, jobs: Sequence[NewJob], lanes: Mapping[LaneKey, int]
+    ) -> list[Submitted]:
+        """Store the jobs with one statement, or with several in a transaction."""
+        stamped = self.lane_book.stamped(lanes.values())
+        is_small = len(jobs) <= AT_ONCE and sum([len(job.args) for job in jobs if job.args]) <= BYTES_AT_ONCE
+        if is_small and not label_rows(jobs) and not payload_rows(jobs):
+            part = _ReadyPart(jobs, lanes)
+            return part.answers(await self.database.fetchval("insert_ready", tenant_id, *part.columns, *stamped))
+        answers: list[Submitted] = []
+        async with self.database.transaction() as connection:
+            for some in batches(jobs, AT_ONCE, BYTES_AT_ONCE, lambda job: len(job.args or b"")):
+                part = _ReadyPart(some, lanes)
+                due_at = await connection.fetchval(SQL["insert_ready"], tenant_id, *part.columns, *stamped)
+                await put_labels_of(PostgresTransaction(connection), tenant_id, some)
+                answers += part.answers(due_at)
+        return answers
 
     async def _insert_once(
         self, transaction: Transaction, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Mapping[LaneKey, int]
@@ -81,6 +82,24 @@ class IntakeRole(Role, KeyedIntake):
             run_id = job.first_run_id() if stored[job.id]["soon"] else None
             answers[asked_id] = Submitted(job.id, due_at, run_id, created, past_note(job.schedule.at, due_at))
         return answers
+
+
+class _ReadyPart:
+    """The jobs of one `insert_ready`."""
+
+    def __init__(self, jobs: Sequence[NewJob], lanes: Mapping[LaneKey, int]) -> None:
+        self._ids = [(job.id, job.first_run_id()) for job in jobs]
+        self.columns = (
+            [job_id for job_id, _ in self._ids],
+            [run_id for _, run_id in self._ids],
+            [lanes[job.lane] for job in jobs],
+            [job.args for job in jobs],
+            [job.options for job in jobs],
+            [job.timeout_ms for job in jobs],
+        )
+
+    def answers(self, due_at: datetime) -> list[Submitted]:
+        return [Submitted(job_id, due_at, run_id) for job_id, run_id in self._ids]
 
 
 def _once_row(placed: Placed, lanes: Mapping[LaneKey, int]) -> tuple[object, ...]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from duetime.process.slices import batches
 from duetime.store.postgres.database import PARAMETERS, SQL, Connection, Database, affected, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
-from duetime.store.shared.transaction import AT_ONCE, Row, Rows, SingleStatements, Table, Work
+from duetime.store.shared.transaction import AT_ONCE, BYTES_AT_ONCE, Row, Rows, SingleStatements, Table, Work
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ class PostgresTransaction:
 
     async def each(self, name: str, fields: Sequence[str], rows: Table, /, **given: Any) -> Rows:
         found: list[Row] = []
-        for start in range(0, len(rows), AT_ONCE):
-            arrays = dict(zip(fields, columns(rows[start : start + AT_ONCE], len(fields)), strict=True))
+        for part in batches(rows, AT_ONCE, BYTES_AT_ONCE, _content):
+            arrays = dict(zip(fields, columns(part, len(fields)), strict=True))
             found += await self.connection.fetch(SQL[name], *_arguments(name, {**given, **arrays}))
         return found
 
@@ -91,3 +92,7 @@ class PostgresTransactions(SingleStatements):
 
 def _arguments(name: str, given: Mapping[str, Any]) -> list[Any]:
     return [given[parameter] for parameter in PARAMETERS[name]]
+
+
+def _content(row: Sequence[Any]) -> int:
+    return sum(len(value) for value in row if type(value) is bytes)

@@ -24,6 +24,8 @@ Table = Sequence[Sequence[Any]]
 """Rows of values, of which the fields are named once."""
 AT_ONCE = 2500
 """Rows of a table that are made ready for the database in one piece: more would keep the event loop busy."""
+BYTES_AT_ONCE = 1024**2
+"""The same for bytes of content."""
 T = TypeVar("T")
 
 
