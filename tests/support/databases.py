@@ -68,6 +68,7 @@ class Prepared:
         self._template = f"{name}_template"
         self._shape: Any = None
         self._session: Session | None = None
+        atexit.register(self.leave)
         fill(server.create_database(self._template))
         with psycopg.connect(server.dsn(self._template), autocommit=True) as session:
             self._sequences = session.execute(_SEQUENCES).fetchall()
