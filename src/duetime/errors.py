@@ -162,6 +162,12 @@ class MessageRefused(DuetimeError):
     """A broker refuses a message, or this login: a retry cannot help."""
 
 
+class NoCredentials(DuetimeError):
+    """The credentials for a call cannot be obtained, now or at all."""
+
+    may_retry = True
+
+
 class LeaseLost(DuetimeError):
     """The worker no longer holds this run; its result must be dropped."""
 

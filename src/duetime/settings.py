@@ -298,6 +298,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         kinds.hosts("Servers of the Kafka clusters that jobs may publish to and be created from."),
     ] = ()
+    cloud_access: Annotated[
+        Path | None,
+        kinds.file(
+            "The TOML file of the tenants that may use this service's own credentials of AWS and Google. Default: none."
+        ),
+    ] = None
     shell_commands: Annotated[
         Path | None, kinds.file("The TOML file of commands that jobs may run. Default: no commands.")
     ] = None
@@ -443,9 +449,10 @@ _OF_SERVER = ("url", "key")
 
 
 def secret_variables() -> list[str]:
-    """The variables whose values, or parts of them, are never shown; PostgreSQL's password may have its own."""
+    """The variables whose values, or parts of them, are never shown; PostgreSQL's password and AWS's keys have their
+    own."""
     hidden = [_variable(name) for name, kind in _KINDS.items() if kind.secret or kind.show is not kinds.show_all]
-    return [*hidden, "PGPASSWORD"]
+    return [*hidden, "PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
 
 
 def describe() -> list[Described]:

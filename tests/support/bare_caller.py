@@ -2,13 +2,13 @@
 
 import aiohttp
 
-from duetime.targets.address_guard import AddressGuard, AddressRefused
-from duetime.targets.http import HttpCaller, refused_address
+from duetime.targets.address_guard import AddressGuard, AddressRefused, refused_address
+from duetime.targets.http import HttpCaller
 
 
 async def call_without_looking(url: str) -> str:
     """What the caller's own session says to a URL that nobody has looked at."""
-    caller = HttpCaller(AddressGuard(), None, None, max_response=10, max_result=10)  # type: ignore[arg-type]
+    caller = HttpCaller(AddressGuard(), *[None] * 3, max_response=10, max_result=10)  # type: ignore[arg-type]
     try:
         async with caller.session().get(url):
             return "it was called"

@@ -39,12 +39,58 @@ class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 Values = Annotated[dict[str, str | SecretValue], Meta(max_length=64)]
 UserName = Annotated[str, Meta(min_length=1, max_length=200)]
+Region = Annotated[str, Meta(max_length=40, pattern=r"^[a-z0-9\-]+\Z")]
 MessageKey = Annotated[str, Meta(max_length=1000)]
 Wait = Annotated[str | float, Meta(description="Seconds, or a duration such as 30m.")]
 
 
 class _Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
     """The encoding that all targets share."""
+
+
+class AwsSignature(_Target, frozen=True, tag="aws_sigv4", kw_only=True):
+    """Sign the request for AWS (Signature Version 4): with an access key of the tenant, or without one as the service
+    itself, where the operator allows it (`cloud_access`)."""
+
+    service: Annotated[str, Meta(min_length=1, max_length=60, pattern=r"^[a-z0-9\-]+\Z")]
+    """The service's name in signatures, such as `lambda` or `states`."""
+    region: Region
+    access_key_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    secret_access_key: SecretValue | None = None
+    role: (
+        Annotated[str, Meta(max_length=2048, pattern=r"^arn:aws[a-z\-]*:iam::[0-9]{12}:role/[\w+=,.@/\-]+\Z")] | None
+    ) = None
+    """The role to assume first."""
+    external_id: Annotated[str, Meta(min_length=2, max_length=1224)] | None = None
+    """What the role's trust policy may ask for. Only with an access key of the tenant."""
+
+
+class IdentityToken(_Target, frozen=True, tag="oidc_identity", kw_only=True):
+    """Send an OIDC identity token of a Google service account, as Cloud Run and similar services expect it: with a key
+    of the tenant, or without one as the service itself, where the operator allows it (`cloud_access`)."""
+
+    audience: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    """Who the token is for. Default: the scheme and host of the URL."""
+    key: SecretValue | None = None
+    """The JSON key of a service account."""
+    token_url: Annotated[str, Meta(max_length=4096)] = "https://oauth2.googleapis.com/token"
+    """Where the key is exchanged for a token."""
+
+
+class ClientCredentials(_Target, frozen=True, tag="oauth2", kw_only=True):
+    """Send an access token of any OAuth 2 provider, obtained with the grant `client_credentials`."""
+
+    token_url: Annotated[str, Meta(max_length=4096)]
+    client_id: Annotated[str, Meta(min_length=1, max_length=1000)]
+    client_secret: SecretValue
+    scope: Annotated[str, Meta(min_length=1, max_length=2000)] | None = None
+    audience: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    """For providers that ask for one."""
+    login: Literal["basic", "post"] = "basic"
+    """Where the client's id and secret go: the `Authorization` header, or the form."""
+
+
+Auth = AwsSignature | IdentityToken | ClientCredentials
 
 
 class HttpTarget(_Target, frozen=True, tag="http", kw_only=True):
@@ -58,6 +104,8 @@ class HttpTarget(_Target, frozen=True, tag="http", kw_only=True):
     finish_within: Wait | None = None
     """If set, an answer of 202 means that the receiver finishes the run later, within this time, through a completion
     link."""
+    auth: Auth | None = None
+    """Credentials that are obtained for each call: a signature, or a token."""
 
 
 class GrpcTarget(_Target, frozen=True, tag="grpc", kw_only=True):
@@ -110,7 +158,7 @@ class AtSqs(_Target, frozen=True, kw_only=True):
     """A queue of SQS."""
 
     queue_url: Annotated[str, Meta(max_length=1000)]
-    region: Annotated[str, Meta(max_length=40, pattern=r"^[a-z0-9\-]+\Z")] | None = None
+    region: Region | None = None
     """If the URL does not name it."""
     access_key_id: Annotated[str, Meta(min_length=1, max_length=200)]
     secret_access_key: SecretValue

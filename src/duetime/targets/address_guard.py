@@ -65,6 +65,18 @@ class AddressRefused(Exception):
         self.reason = reason
 
 
+def refused_address(error: BaseException) -> AddressRefused | None:
+    """The guard's error inside an error of the HTTP library."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, AddressRefused):
+            return seen
+        if isinstance(seen, BaseExceptionGroup):
+            return next(filter(None, map(refused_address, seen.exceptions)), None)
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
 def without_addresses(text: str) -> str:
     """A network library's error text without the addresses that it tried."""
     text = _IPV4.sub("…", text.replace("%5B", "[").replace("%5D", "]"))

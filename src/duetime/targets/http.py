@@ -22,12 +22,21 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from duetime.duration import parse_duration
-from duetime.errors import InvalidInput, NoEncryptionKey, NotFound, SealBroken
+from duetime.errors import InvalidInput, NoCredentials, NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
-from duetime.model.target import HttpTarget
+from duetime.model.target import AwsSignature, HttpTarget
 from duetime.targets import signatures
-from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
+from duetime.targets.address_guard import (
+    AddressGuard,
+    AddressRefused,
+    Lookup,
+    refused_address,
+    system_lookup,
+    without_addresses,
+)
+from duetime.targets.authorization import Authorization, Authorized
+from duetime.targets.aws import aws_failure
 from duetime.targets.completion_link import Completable, CompletionLinks
 from duetime.targets.redaction import Redactor
 from duetime.targets.target_attempt import TargetAttempt
@@ -53,6 +62,7 @@ class HttpCaller:
         guard: AddressGuard,
         vault: Vault,
         links: CompletionLinks,
+        authorization: Authorization,
         *,
         max_response: int,
         max_result: int,
@@ -61,6 +71,7 @@ class HttpCaller:
         self._guard = guard
         self._vault = vault
         self._links = links
+        self._authorization = authorization
         self._max_response = max_response
         self._max_result = max_result
         self._lookup = lookup
@@ -82,6 +93,9 @@ class HttpCaller:
             return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
         except (SealBroken, NoEncryptionKey) as error:
             return Failed(Failure(FailureClass.ERROR, f"not called: {error}", final=True))
+        except NoCredentials as error:
+            kind = FailureClass.TARGET_FAILED if error.may_retry else FailureClass.TARGET_REFUSED
+            return Failed(Failure(kind, f"not called: {error}"))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             refused = refused_address(error)
             if refused is not None:
@@ -97,13 +111,26 @@ class HttpCaller:
         url, place = self._checked(target.url)
         body = encoded_body(target.body) or b""
         headers = await self._headers(target, attempt, place, body)
+        authorized = None
+        if target.auth is not None:
+            authorized = await self._authorization.authorize(target, attempt, place, headers, body, self.session)
+        answer, text, whole = await self._exchange(target, url, headers, authorized, body)
+        if answer.status == 401 and authorized is not None and self._authorization.may_help_again(authorized):
+            authorized = await self._authorization.authorize(target, attempt, place, headers, body, self.session)
+            answer, text, whole = await self._exchange(target, url, headers, authorized, body)
+        return self._judge(target, answer, attempt.redactor.body(text, cut=not whole), whole, attempt.redactor)
+
+    async def _exchange(
+        self, target: HttpTarget, url: URL, headers: dict[str, str], authorized: Authorized | None, body: bytes
+    ) -> tuple[aiohttp.ClientResponse, bytes, bool]:
+        sent = headers if authorized is None else headers | authorized.headers
         async with self.session().request(
-            target.method, url, data=body or None, headers=headers, allow_redirects=False
+            target.method, url, data=body or None, headers=sent, allow_redirects=False
         ) as answer:
             text, whole = await self._read(answer)
             if not whole:
                 answer.close()  # the rest of the body is unread, so the connection cannot be reused
-        return self._judge(target, answer, attempt.redactor.body(text, cut=not whole), whole, attempt.redactor)
+        return answer, text, whole
 
     def _checked(self, text: str) -> tuple[URL, Place]:
         """Check the URL again, once per URL: it may have been submitted under other settings, or by other code."""
@@ -156,6 +183,9 @@ class HttpCaller:
         status = answer.status
         if status == 202 and target.finish_within is not None:
             return HandedOver(parse_duration(target.finish_within))
+        if isinstance(target.auth, AwsSignature) and (said := aws_failure(status, answer.headers, body)) is not None:
+            text = f"{_said(answer, body, redactor)} ({bounded(redactor.text(said), _HEADER_TEXT)})"
+            return Failed(Failure(FailureClass.TARGET_FAILED, text, retry_after=retry_after(answer.headers)))
         if 200 <= status < 300:
             return Succeeded(_result(answer, body, whole, self._max_result, redactor))
         text = _said(answer, body, redactor)
@@ -262,15 +292,3 @@ def _said(answer: aiohttp.ClientResponse, body: bytes, redactor: Redactor) -> st
         return f"{text} to {bounded(redactor.text(answer.headers['location']), _HEADER_TEXT)}"
     said = body.decode("utf-8", "replace").strip()
     return f"{text}: {bounded(said, _ERROR_TEXT)}" if said else text
-
-
-def refused_address(error: BaseException) -> AddressRefused | None:
-    """The guard's error inside an error of the HTTP library."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, AddressRefused):
-            return seen
-        if isinstance(seen, BaseExceptionGroup):
-            return next(filter(None, map(refused_address, seen.exceptions)), None)
-        seen = seen.__cause__ or seen.__context__
-    return None

@@ -19,10 +19,10 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import AtBroker, AtKafka, AtRabbit, AtRedis, AtSqs, BrokerTarget
 from duetime.streams.external.protocol import Message, Publisher
-from duetime.targets.address_guard import AddressRefused, Lookup, system_lookup, without_addresses
+from duetime.targets.address_guard import AddressRefused, Lookup, refused_address, system_lookup, without_addresses
 from duetime.targets.broker_links import BrokerLinks, server_at
 from duetime.targets.broker_rules import BrokerRules, adapter_of, region_of
-from duetime.targets.http import guarded_session, refused_address
+from duetime.targets.http import guarded_session
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place
 from duetime.targets.values import encoded_body, filled, login_of

@@ -37,6 +37,7 @@ from duetime.settings import Settings
 from duetime.store.address import sealer_of
 from duetime.store.protocol.store import Store
 from duetime.targets.address_guard import Lookup, system_lookup
+from duetime.targets.authorization import Authorization, TenantNames
 from duetime.targets.broker_rules import BROKER_KINDS
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.email import Mailer
@@ -63,7 +64,8 @@ class TargetRunner:
         self._shell = settings.shell_commands is not None
         vault = Vault(store, sealer_of(store, settings))
         sizes = {"max_response": settings.max_response, "max_result": settings.max_result}
-        self._http = HttpCaller(self._rules.guard, vault, links, lookup=lookup, **sizes)
+        authorization = Authorization(self._rules.cloud, vault, self._rules.guard, TenantNames(store))
+        self._http = HttpCaller(self._rules.guard, vault, links, authorization, lookup=lookup, **sizes)
         self._grpc = GrpcCaller(self._rules.guard, vault, lookup=lookup, max_result=settings.max_result)
         self._brokers = BrokerCaller(self._rules.brokers, vault, lookup=lookup)
         self._mail = Mailer(settings.smtp_url, settings.mail_from)

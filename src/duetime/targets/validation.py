@@ -1,6 +1,6 @@
 """From a requested target to one that can be stored: everything visibly wrong is refused here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, assert_never
 
@@ -17,6 +17,7 @@ from duetime.model.target import (
     AtRabbit,
     AtRedis,
     AtSqs,
+    AwsSignature,
     GrpcTarget,
     HttpTarget,
     KafkaTarget,
@@ -30,11 +31,13 @@ from duetime.model.target import (
 )
 from duetime.settings import Settings
 from duetime.targets.address_guard import AddressGuard
+from duetime.targets.aws import require_aws
 from duetime.targets.broker_rules import BrokerRules, kind_of_broker
+from duetime.targets.cloud_access import CloudAccess, read_cloud_access
 from duetime.targets.commands import Commands, read_commands
 from duetime.targets.messages import check_message
 from duetime.targets.url import Place, check_address, check_url
-from duetime.targets.values import check_values
+from duetime.targets.values import NamedSecret, check_auth, check_values, named_secrets
 
 LONGEST_FINISH = timedelta(days=30)
 
@@ -54,6 +57,7 @@ class TargetRules:
         self.brokers = BrokerRules(self.guard, settings.kafka_clusters)
         self._settings = settings
         self._commands: Commands | None = None
+        self._cloud: CloudAccess | None = None
 
     @property
     def commands(self) -> Commands:
@@ -76,6 +80,19 @@ class TargetRules:
             raise InvalidInput("cannot be combined with target", field="args", remedy="put them into target.body")
         return self._make(as_target(target))
 
+    @property
+    def cloud(self) -> CloudAccess:
+        """What tenants may do with the service's own cloud credentials; read once, on demand."""
+        if self._cloud is None:
+            self._cloud = read_cloud_access(self._settings.cloud_access)
+        return self._cloud
+
+    def secrets(self, target: Target | AtBroker, field: str = "target") -> Iterator[tuple[NamedSecret, list[Place]]]:
+        """The secrets that a target references, each with the places that it goes to."""
+        for named in named_secrets(target, field):
+            others = [check_url(url, self.guard, where) for where, url in named.also_at]
+            yield named, [*self.places(target, field), *others]
+
     def places(self, target: Target | AtBroker, field: str = "target") -> tuple[Place, ...]:
         """Where a target, or what reads from a broker, connects to. Raises `InvalidInput`."""
         match target:
@@ -96,6 +113,7 @@ class TargetRules:
             case HttpTarget():
                 check_values(target.headers, "target.headers")
                 _check_wait(target)
+                self._check_auth(target)
                 return MadeTarget(task_for(HTTP, places[0].name), plain_target(target))
             case GrpcTarget():
                 check_values(target.metadata, "target.metadata", metadata=True)
@@ -109,6 +127,13 @@ class TargetRules:
                 return MadeTarget(task_for(SHELL, target.command), plain_target(target))
             case _:
                 assert_never(target)
+
+    def _check_auth(self, target: HttpTarget) -> None:
+        check_auth(target)
+        if isinstance(target.auth, AwsSignature):
+            require_aws()
+        elif target.auth is not None:
+            check_url(target.auth.token_url, self.guard, "target.auth.token_url")
 
 
 def as_target(value: object) -> Target:

@@ -1,8 +1,8 @@
 """Headers and metadata: validates a tenant's names and values, and inserts the secrets that they reference."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
@@ -14,7 +14,12 @@ from duetime.model.target import (
     AtRabbit,
     AtRedis,
     AtSqs,
+    Auth,
+    AwsSignature,
+    ClientCredentials,
     GrpcTarget,
+    HttpTarget,
+    IdentityToken,
     SecretValue,
 )
 from duetime.targets.target_attempt import TargetAttempt
@@ -100,12 +105,88 @@ def login_of(at: AnyTarget | AtBroker) -> SecretValue | None:
             return None
 
 
-def named_secrets(target: AnyTarget | AtBroker, field: str = "target") -> Iterator[tuple[str, str]]:
-    """The secrets that a target references, each with its field."""
+class NamedSecret(NamedTuple):
+    """A secret that a target references."""
+
+    field: str
+    name: str
+    also_at: Sequence[tuple[str, str]] = ()
+    """Where it goes beside the target's own places: URLs, each with its field."""
+
+
+def named_secrets(target: AnyTarget | AtBroker, field: str = "target") -> Iterator[NamedSecret]:
+    """The secrets that a target references."""
     login = login_of(target)
     if login is not None:
-        yield f"{field}.{'secret_access_key' if isinstance(target, AtSqs) else 'password'}", login.secret
+        yield NamedSecret(f"{field}.{'secret_access_key' if isinstance(target, AtSqs) else 'password'}", login.secret)
     values = "metadata" if isinstance(target, GrpcTarget) else "headers"
     for name, value in getattr(target, values, {}).items():
         if isinstance(value, SecretValue):
-            yield f"{field}.{values}.{name}", value.secret
+            yield NamedSecret(f"{field}.{values}.{name}", value.secret)
+    if isinstance(target, HttpTarget) and target.auth is not None:
+        yield from _of_auth(target.auth, target.url, field)
+
+
+def _of_auth(auth: Auth, url: str, field: str) -> Iterator[NamedSecret]:
+    match auth:
+        case AwsSignature(secret_access_key=SecretValue() as key):
+            yield NamedSecret(f"{field}.auth.secret_access_key", key.secret)
+        case IdentityToken(key=SecretValue() as key):
+            yield NamedSecret(f"{field}.auth.key", key.secret, places_of_token(auth, url, field))
+        case ClientCredentials():
+            yield NamedSecret(
+                f"{field}.auth.client_secret", auth.client_secret.secret, places_of_token(auth, url, field)
+            )
+        case _:
+            pass
+
+
+def audience_of(auth: IdentityToken, url: str) -> str:
+    """Who an identity token is for."""
+    return auth.audience or "/".join(url.split("/", 3)[:3])
+
+
+def places_of_token(auth: IdentityToken | ClientCredentials, url: str, field: str = "target") -> list[tuple[str, str]]:
+    """The URLs, each with its field, that a tenant's secret must be bound to, beside the one that is called. An
+    audience is one of them: the holder of a token may act there."""
+    found = [(f"{field}.auth.token_url", auth.token_url)]
+    if isinstance(auth, IdentityToken) and "://" in (audience := audience_of(auth, url)):
+        found.append((f"{field}.auth.audience", audience))
+    return found
+
+
+_SET_BY_AWS = ("authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256")
+
+
+def check_auth(target: HttpTarget) -> None:
+    """Raises `InvalidInput` for an `auth` whose parts do not belong together."""
+    auth, given = target.auth, {name.lower(): name for name in target.headers}
+    match auth:
+        case None:
+            return
+        case AwsSignature():
+            if (auth.access_key_id is None) != (auth.secret_access_key is None):
+                missing = "access_key_id" if auth.access_key_id is None else "secret_access_key"
+                raise InvalidInput(
+                    "an access key has two parts", field=f"target.auth.{missing}", remedy=f"set {missing}"
+                )
+            if auth.external_id is not None and (auth.role is None or auth.access_key_id is None):
+                raise InvalidInput(
+                    "belongs to a role that an access key of the tenant assumes",
+                    field="target.auth.external_id",
+                    remedy="set role and access_key_id, or remove it",
+                )
+            ours: tuple[str, ...] = _SET_BY_AWS
+            secret = auth.secret_access_key
+        case IdentityToken():
+            ours, secret = ("authorization",), auth.key
+            check_value(auth.audience or "", "target.auth.audience")
+        case ClientCredentials():
+            ours, secret = ("authorization",), auth.client_secret
+        case _:
+            assert_never(auth)
+    if secret is not None and secret.prefix:
+        raise InvalidInput("a credential has no prefix", field="target.auth", remedy="remove prefix")
+    for name in ours:
+        if name in given:
+            raise InvalidInput("is set by auth", field=f"target.headers.{given[name]}", remedy="remove it, or auth")

@@ -29,7 +29,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Memory(Generic[K, V]):
+class Memory(Generic[K, V]):
     def __init__(self) -> None:
         self._kept: dict[K, tuple[float, V]] = {}
 
@@ -51,8 +51,8 @@ class Vault:
     def __init__(self, store: Store, sealer: Sealer) -> None:
         self._store = store
         self._sealer = sealer
-        self._values: _Memory[tuple[int, str], tuple[str, SecretBinding]] = _Memory()
-        self._signing: _Memory[int, tuple[bytes, ...]] = _Memory()
+        self._values: Memory[tuple[int, str], tuple[str, SecretBinding]] = Memory()
+        self._signing: Memory[int, tuple[bytes, ...]] = Memory()
 
     async def put(self, tenant_id: int, name: str, value: str, binding: SecretBinding) -> datetime:
         """Store a secret, new or changed. Raises `NoEncryptionKey`."""

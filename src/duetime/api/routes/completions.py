@@ -76,7 +76,7 @@ async def _redactor(call: Call, attempt: Completable) -> Redactor:
     service = call.service
     run = await service.store.reads.run(attempt.tenant_id, attempt.run_id)
     try:
-        named = {name for _, name in named_secrets(decode_target(run.args))}
+        named = {each.name for each in named_secrets(decode_target(run.args))}
     except msgspec.DecodeError:  # its arguments cannot be decrypted here, or newer code has stored them
         named = {each.name for each in await service.store.secrets.tenant_secrets(attempt.tenant_id)}
     return Redactor([*await service.vault.shown_to_receivers(attempt.tenant_id, named), call.path["token"]])
