@@ -378,6 +378,7 @@ class TestDescriptions:
         in_words |= {
             "allowed_networks",
             "kafka_clusters",
+            "cloud_access",
             "trusted_proxies",
             "shell_commands",
             "public_url",
