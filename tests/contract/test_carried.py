@@ -28,7 +28,7 @@ from duetime.model.microseconds import stamp
 from duetime.model.run import RunState
 from duetime.model.schedule import NOW, Once
 from duetime.model.tenant import TenantChange, TenantState
-from duetime.model.worker import WorkerInfo
+from duetime.model.worker import Seat, WorkerInfo
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Store
 from duetime.store.wrappers.sealed import sealed
@@ -408,6 +408,55 @@ async def test_nothing_lands_under_a_worker_of_another_tenant_or_queue(store: St
             await store.streams.land([run], Landed.RUNNING, bound.id, 1)
     run = carried(queue="mail")
     assert await store.streams.land([run], Landed.RUNNING, bound.id, 1) == {run.run_id}
+
+
+async def test_runs_are_assigned_to_several_workers_at_once(store: Store, time: Time) -> None:
+    announced = Announcements(store)
+    first, second, gone = await hand(store), await hand(store), await hand(store, timedelta(seconds=1))
+    runs = [carried(timeout_ms=5000), carried(), carried(args=b'{"a":1}'), carried()]
+    spent = carried()
+    await store.streams.land([spent], Landed.WAITING)
+    await announced.check()
+    time.advance(seconds=2)
+    seats = [Seat(worker.id, 1, 2) for worker in (first, second, gone)]
+    dealt = await store.streams.assign(seats, [*zip(runs, (0, 0, 1, 2), strict=True), (spent, 1)])
+    assert {worker_id: [run.run_id for run in given] for worker_id, given in dealt.items()} == {
+        first.id: sorted(run.run_id for run in runs[:2]),
+        second.id: [runs[2].run_id],
+        gone.id: [],
+    }
+    (claimed,) = dealt[second.id]
+    assert (claimed.fence, claimed.attempt, claimed.lost, claimed.args) == (1, 1, 0, b'{"a":1}')
+    assert claimed.started_at == START + timedelta(seconds=2)
+    assert claimed.lane_id in {lane.id for lane in await store.claims.lanes()}
+    assert await announced.check() > 0, "the run of a worker that is gone waits"
+    states = [(await store.reads.run(TENANT, run.run_id)).state for run in (*runs, spent)]
+    assert states == [RunState.RUNNING] * 3 + [RunState.PENDING] * 2
+    assert (await second.succeed(claimed)).refused == frozenset()
+    again = await store.claims.claim_many([Seat(first.id, 1, 2)], [])
+    assert {run.run_id for run in again[first.id]} == {run.run_id for run in runs[:2]}, "an answer can be asked for"
+    later = carried()
+    dealt = await store.streams.assign([Seat(first.id, 1, 2)], [(later, 0)])
+    assert dealt == {first.id: []}, "the number was used"
+    assert (await store.reads.run(TENANT, later.run_id)).state is RunState.PENDING
+    time.advance(seconds=60)
+    await reap(store)
+    assert {await attempts_state(store, run) for run in runs[:2]} == {(AttemptState.LOST,)}
+
+
+async def attempts_state(store: Store, run: CarriedRun) -> tuple[AttemptState, ...]:
+    return tuple(state for state, _ in await attempts(store, run))
+
+
+async def test_a_worker_is_assigned_no_run_of_another_tenant_or_queue(store: Store) -> None:
+    bound = WorkerInfo(new_id(), "bound", ("greet",), ("mail",), 10, tenant_id=TENANT)
+    await store.leases.register(bound, LEASE)
+    for number, run in enumerate((carried(), carried(tenant_id=STRANGER, queue="mail")), 1):
+        assert await store.streams.assign([Seat(bound.id, number, 1)], [(run, 0)]) == {bound.id: []}
+        assert (await store.reads.run(run.lane.tenant_id, run.run_id)).state is RunState.PENDING
+    run = carried(queue="mail")
+    dealt = await store.streams.assign([Seat(bound.id, 3, 1)], [(run, 0)])
+    assert [each.run_id for each in dealt[bound.id]] == [run.run_id]
 
 
 async def test_a_failed_run_is_tried_again_and_becomes_a_dead_letter(store: Store, time: Time) -> None:

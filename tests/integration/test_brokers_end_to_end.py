@@ -12,8 +12,8 @@ from duetime.errors import InStream, NotFound
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
+from duetime.streams import fetch_plan
 from duetime.streams.setup import apply_change, check_change
-from duetime.worker import stream_feed
 from tests.support.broker_server import BrokerServer
 from tests.support.brokers import BROKERS, running
 from tests.support.jvm_servers import KafkaServer
@@ -49,7 +49,7 @@ async def test_partitions_are_not_left_to_workers_that_cannot_fetch_from_them(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_FIRST_LEFT", "_LONGEST_LEFT"):
-        monkeypatch.setattr(stream_feed, name, 3600.0)
+        monkeypatch.setattr(fetch_plan, name, 3600.0)
     kafka = running(KafkaServer)
     assert isinstance(kafka, KafkaServer)
 

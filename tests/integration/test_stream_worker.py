@@ -4,8 +4,9 @@ import asyncio
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,24 +17,24 @@ import pytest
 from duetime import App, BaseContext, Context
 from duetime.engine.intake import prepare
 from duetime.engine.relay import Relay
-from duetime.engine.stream_lander import StreamLander
+from duetime.engine.stream_lander import StreamLander, WaitingWorkers
 from duetime.errors import LeaseLost, NotFound, StoreUnavailable
 from duetime.ids import new_id, show
 from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamSettings
 from duetime.model.job import DEFAULT_TENANT, Options
-from duetime.model.lane import Tier
+from duetime.model.lane import LaneKey, Tier
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
 from duetime.model.worker import WorkerInfo
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
+from duetime.streams import fetch_plan
 from duetime.streams.brokers import Brokers
 from duetime.streams.names import streams_of
 from duetime.telemetry.meters import Meters
-from duetime.worker import stream_feed
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served
@@ -366,8 +367,8 @@ async def test_a_stream_is_left_to_the_workers_that_have_its_tasks(
     app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Servers, which run targets only, would otherwise land most of the runs of every queue."""
-    monkeypatch.setattr(stream_feed, "_FIRST_LEFT", 3600.0)
-    monkeypatch.setattr(stream_feed, "_LONGEST_LEFT", 3600.0)
+    monkeypatch.setattr(fetch_plan, "_FIRST_LEFT", 3600.0)
+    monkeypatch.setattr(fetch_plan, "_LONGEST_LEFT", 3600.0)
 
     land, landed = mail.store.streams.land, Counter[UUID]()
 
@@ -400,8 +401,8 @@ async def test_announcements_are_left_to_the_workers_that_have_the_tasks(
     app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Servers would otherwise take many, and the runs would wait until a worker looks at its lanes."""
-    monkeypatch.setattr(stream_feed, "_FIRST_LEFT", 3600.0)
-    monkeypatch.setattr(stream_feed, "_LONGEST_LEFT", 3600.0)
+    monkeypatch.setattr(fetch_plan, "_FIRST_LEFT", 3600.0)
+    monkeypatch.setattr(fetch_plan, "_LONGEST_LEFT", 3600.0)
 
     @app.task(name="known", queue=QUEUE)
     async def known() -> None: ...
@@ -589,28 +590,83 @@ async def test_runs_go_on_while_the_store_is_away(app: App, mail: Streamed) -> N
     assert ran == [0]
 
 
-async def test_remote_workers_get_carried_runs_through_the_store(app: App, mail: Streamed, served: Served) -> None:
+@asynccontextmanager
+async def landing(mail: Streamed, workers: WaitingWorkers) -> AsyncIterator[Meters]:
+    """A server consumes streams for these workers."""
+    brokers, meters = Brokers(), Meters()
+    lander = StreamLander(mail.store, brokers, meters, workers, lease=timedelta(seconds=5))
+    task = asyncio.create_task(lander.loop.run())
+    yield meters
+    lander.loop.stop()
+    await task
+    await lander.close()
+    await brokers.close()
+
+
+async def test_runs_land_under_the_claims_of_remote_workers(app: App, mail: Streamed, served: Served) -> None:
     ran: Counter[int] = Counter()
 
     @app.task(name="count")
     async def count(number: int) -> None:
         ran[number] += 1
 
-    brokers, meters, gateway = Brokers(), Meters(), served.service.gateway
-    lander = StreamLander(mail.store, brokers, meters, gateway.rooms, lease=timedelta(seconds=5))
-    gateway.when_one_waits(lander.loop.wake)
-    landing = asyncio.create_task(lander.loop.run())
     runs = await mail.carry("count", *({"number": number} for number in range(20)))
+    others = await mail.carry("elsewhere", {})
     await mail.broker.publish(mail.stream().text, [b"garbage"])
-    async with remote_worker(app, served.url, await served.key(Role.WORKER)):
+    gateway = served.service.gateway
+    async with landing(mail, gateway.dealer) as meters, remote_worker(app, served.url, await served.key(Role.WORKER)):
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await all_are(mail.store, others, RunState.PENDING)
+        await eventually(mail.is_empty)
+    assert ran == Counter(range(20))
+    assert meters.landed == Counter(remote=20, task=1)
+    for run in runs:
+        assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
+
+
+async def test_an_assignment_without_an_answer_starts_once(app: App, mail: Streamed, served: Served) -> None:
+    ran: Counter[int] = Counter()
+
+    @app.task(name="count")
+    async def count(number: int) -> None:
+        ran[number] += 1
+
+    gateway = served.service.gateway
+    streams, lost = gateway.dealer._store.streams, 0
+    assign = streams.assign
+
+    async def lose_the_first(*arguments: Any, **words: Any) -> Any:
+        nonlocal lost
+        dealt = await assign(*arguments, **words)
+        lost += 1
+        if lost == 1:
+            raise StoreUnavailable("no answer")
+        return dealt
+
+    streams.assign = lose_the_first  # type: ignore[method-assign]
+    runs = await mail.carry("count", *({"number": number} for number in range(20)))
+    async with landing(mail, gateway.dealer), remote_worker(app, served.url, await served.key(Role.WORKER)):
         await all_are(mail.store, runs, RunState.SUCCEEDED)
         await eventually(mail.is_empty)
-    lander.loop.stop()
-    await landing
-    await lander.close()
-    await brokers.close()
+    assert lost
     assert ran == Counter(range(20))
-    assert meters.landed == Counter(remote=20)
+
+
+class NeverTaking:
+    """Workers that wait, and take nothing."""
+
+    on_wait: Callable[[], None]
+    strict = False
+    weights: Mapping[int, int] = {}
+
+    def rooms(self) -> Mapping[tuple[int, frozenset[str]], int]:
+        return {(DEFAULT_TENANT, frozenset()): 10}
+
+    def serves(self, lane: LaneKey) -> bool:
+        return True
+
+    async def assign(self, runs: Sequence[CarriedRun]) -> frozenset[UUID]:
+        return frozenset()
 
 
 async def test_a_broker_that_is_away_does_not_keep_others_from_remote_workers(app: App, mail: Streamed) -> None:
@@ -625,21 +681,15 @@ async def test_a_broker_that_is_away_does_not_keep_others_from_remote_workers(ap
             return stored
 
         store.streams.land = land_last  # type: ignore[method-assign]
-        brokers = Brokers()
-        lander = StreamLander(
-            store, brokers, Meters(), lambda: {(DEFAULT_TENANT, frozenset()): 10}, lease=timedelta(seconds=5)
-        )
         (post,) = await store.streams.carry(DEFAULT_TENANT, [prepare(task="t", args={}, max_payload=9, queue="post")])
         stream = streams_of((await store.streams.stream_queues())[-1], shared=False)[Tier.MEDIUM]
+        brokers = Brokers()
         await (await brokers.at(settings)).publish(stream.text, await mail.codec.pack(stream, [post]))
-        landing = asyncio.create_task(lander.loop.run())
-        await all_are(store, [post], RunState.PENDING)
-        runs = await mail.carry("t", {}, {})
-        await all_are(store, runs, RunState.PENDING)
-        await eventually(mail.is_empty)
-        lander.loop.stop()
-        await landing
-        await lander.close()
+        async with landing(mail, NeverTaking()):
+            await all_are(store, [post], RunState.PENDING)
+            runs = await mail.carry("t", {}, {})
+            await all_are(store, runs, RunState.PENDING)
+            await eventually(mail.is_empty)
         await brokers.close()
 
 

@@ -2,23 +2,28 @@
 
 However many workers wait, one look covers all their lanes, and each wait queue (workers with the same capabilities)
 needs one claim. The planner splits a claim between lanes, as it does for a worker that claims for itself
-(`model/planner.py`). When no worker waits, the dealer sends no statement to the store.
+(`model/planner.py`). When no worker waits, the dealer sends no statement to the store. Runs from streams have no row
+yet: they land under the workers' claims, in one statement for each wait queue.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.engine.wait_queue import Capabilities, ClaimAnswer, WaitingClaim, WaitQueue
-from duetime.errors import LeaseLost, StoreUnavailable
+from duetime.errors import LeaseLost, StoreRejected, StoreUnavailable
 from duetime.model.attempt import Claimed
+from duetime.model.carried import CarriedRun
 from duetime.model.completion import complete, not_tried
 from duetime.model.lane import LaneKey, Look
 from duetime.model.shares import Takes
 from duetime.model.suspicion import TrialRoom
+from duetime.model.worker import Seat
 from duetime.process.loop import Loop, spread
 from duetime.store.protocol.store import Hint, Store
 from duetime.store.shared.known_lanes import KnownLanes
@@ -39,7 +44,7 @@ _SPREAD = 0.1
 class Dealer:
     def __init__(self, store: Store, poll: timedelta, *, strict: bool = False) -> None:
         self._store = store
-        self._strict = strict
+        self.strict = strict
         self._poll = poll.total_seconds()
         self._wait_queues: dict[Capabilities, WaitQueue] = {}
         self._lanes = KnownLanes(store.claims, rules_every=_RULES_EVERY)
@@ -89,6 +94,41 @@ class Dealer:
                 key = wants.tenant_id, wants.queues
                 found[key] = found.get(key, 0) + room
         return found
+
+    def serves(self, lane: LaneKey) -> bool:
+        """Whether a worker waits that could run such runs."""
+        return any(each.waiting and each.planner.serves(lane) for each in self._wait_queues.values())
+
+    @property
+    def weights(self) -> Mapping[int, int]:
+        """The shares of tenants."""
+        return self._lanes.rules.weights
+
+    async def assign(self, runs: Sequence[CarriedRun]) -> frozenset[UUID]:
+        """Land runs from streams under the claims of waiting workers, and answer these. Returns the runs that have
+        landed. The others are for no waiting worker, are tried with care, or found no free slot. Raises
+        `StoreUnavailable`: then any of them may have landed."""
+        await self._lanes.read_rules()
+        landed: set[UUID] = set()
+        for wait_queue in list(self._wait_queues.values()):
+            serves, is_trusted = wait_queue.planner.serves, wait_queue.planner.is_trusted
+            fits = {lane: serves(lane) and is_trusted(lane) for lane in {run.lane for run in runs}}
+            mine = iter([run for run in runs if fits[run.lane] and run.run_id not in landed])
+            chosen: list[WaitingClaim] = []
+            given: list[tuple[CarriedRun, int]] = []
+            for place, waiting in enumerate(wait_queue.with_room()):
+                if not (taken := list(islice(mine, waiting.room))):
+                    break
+                chosen.append(waiting)
+                given += [(run, place) for run in taken]
+            if not given:
+                continue
+            try:
+                await self._answer(wait_queue, chosen, partial(self._store.streams.assign, runs=given))
+            except (LeaseLost, StoreRejected):
+                continue  # nothing was stored
+            landed.update(run.run_id for run, _ in given)
+        return frozenset(landed)
 
     def close(self) -> None:
         """Answer all waiting workers now, and refuse new ones."""
@@ -215,11 +255,19 @@ class Dealer:
         unanswered claim."""
         if not chosen:
             return []
+        return await self._answer(wait_queue, chosen, lambda seats: self._store.claims.claim_many(seats, takes))
+
+    async def _answer(
+        self,
+        wait_queue: WaitQueue,
+        chosen: Sequence[WaitingClaim],
+        claim: Callable[[Sequence[Seat]], Awaitable[dict[UUID, list[Claimed]]]],
+    ) -> list[Claimed]:
         serving = asyncio.get_running_loop().create_future()
         for waiting in chosen:
             waiting.serving, waiting.unanswered = serving, True
         try:
-            dealt = await self._store.claims.claim_many([waiting.seat for waiting in chosen], takes)
+            dealt = await claim([waiting.seat for waiting in chosen])
             for waiting in chosen:
                 if runs := dealt.get(waiting.worker_id):
                     answer = ClaimAnswer(await self.begin(waiting.worker_id, runs))
@@ -271,6 +319,6 @@ class Dealer:
             if len(self._wait_queues) >= _KEEP_WAIT_QUEUES:
                 self._wait_queues = {key: each for key, each in self._wait_queues.items() if each.waiting}
                 self._lanes.keep(wait_queue.planner for wait_queue in self._wait_queues.values())
-            wait_queue = self._wait_queues[wants] = WaitQueue(wants, strict=self._strict)
+            wait_queue = self._wait_queues[wants] = WaitQueue(wants, strict=self.strict)
             self._lanes.add(wait_queue.planner)
         return wait_queue

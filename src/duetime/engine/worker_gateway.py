@@ -6,7 +6,7 @@ exist (`session`). The gateway keeps no state that matters: any server on the sa
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from hmac import compare_digest
 from uuid import UUID
@@ -49,7 +49,7 @@ class WorkerGateway:
         self._health = Health(breakers)
         self._targets: dict[UUID, tuple[Target, int]] = {}
         """The target and the attempt number of the runs that were claimed here."""
-        self._dealer = Dealer(store, poll, strict=strict)
+        self.dealer = Dealer(store, poll, strict=strict)
         self._heartbeats = HeartbeatBatcher(store)
         self._reports = Reports(store)
         self._workers: dict[UUID, Worker] = {}
@@ -57,22 +57,14 @@ class WorkerGateway:
         self._claims: dict[UUID, int] = {}
         """The highest claim number of each worker: a claim that is not above it may have been answered before."""
         reporter = Reporter(store.breakers.report_attempts, self._health, breakers)
-        self.loops = (self._dealer.loop, Loop("worker gateway", self._drop_idle), reporter.loop)
+        self.loops = (self.dealer.loop, Loop("worker gateway", self._drop_idle), reporter.loop)
 
     def hint(self, hint: Hint) -> None:
-        self._dealer.hint(hint)
-
-    def rooms(self) -> dict[tuple[int, frozenset[str]], int]:
-        """The free slots of waiting workers, by their tenant and their queues (none: all)."""
-        return self._dealer.rooms()
-
-    def when_one_waits(self, call: Callable[[], None]) -> None:
-        """Call this whenever a worker begins to wait."""
-        self._dealer.on_wait = call
+        self.dealer.hint(hint)
 
     def close(self) -> None:
         """Answer all waiting workers now."""
-        self._dealer.close()
+        self.dealer.close()
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
         assert worker.tenant_id is not None
@@ -127,7 +119,7 @@ class WorkerGateway:
             chosen = frozenset(tasks)
         assert worker.tenant_id is not None
         capabilities = Capabilities(worker.tenant_id, chosen, frozenset(worker.queues))
-        answer = await self._dealer.wait(capabilities, waiting, wait, gone)
+        answer = await self.dealer.wait(capabilities, waiting, wait, gone)
         for lane, run in answer.runs:
             self._targets[run.run_id] = (target_of(lane, run.options), run.attempt)
         return answer
@@ -137,7 +129,7 @@ class WorkerGateway:
             return await self._heartbeats.renew(worker_id, lease, open_claims, answered)
         except LeaseLost:
             self._drop_worker(worker_id)
-            self._dealer.refuse_worker(worker_id)
+            self.dealer.refuse_worker(worker_id)
             raise
 
     async def complete(
@@ -196,17 +188,17 @@ class WorkerGateway:
     async def leave(self, worker_id: UUID) -> None:
         await self._store.leases.leave(worker_id)
         self._drop_worker(worker_id)
-        self._dealer.refuse_worker(worker_id)
+        self.dealer.refuse_worker(worker_id)
 
     async def _abandoned_claim(self, worker_id: UUID, claim_no: int) -> ClaimAnswer:
         """Whether a claim that the worker gave up has taken runs."""
-        if await self._dealer.withdraw(worker_id, claim_no):
+        if await self.dealer.withdraw(worker_id, claim_no):
             return ClaimAnswer([])
         return await self._earlier_claim(worker_id, claim_no)
 
     async def _earlier_claim(self, worker_id: UUID, claim_no: int) -> ClaimAnswer:
         """The runs of an earlier claim whose answer was lost."""
-        return ClaimAnswer(await self._dealer.begin(worker_id, await self._store.claims.claim(worker_id, claim_no, [])))
+        return ClaimAnswer(await self.dealer.begin(worker_id, await self._store.claims.claim(worker_id, claim_no, [])))
 
     def _cache(self, worker: Worker) -> None:
         self._workers[worker.id] = worker

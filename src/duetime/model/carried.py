@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.model.attempt import Claimed
 from duetime.model.job import NewJob, decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import NOW, After, Cron, Every, Once, RRule, Schedule
@@ -24,6 +25,34 @@ class CarriedRun(msgspec.Struct, frozen=True, gc=False):
     args: bytes
     options: bytes | None
     timeout_ms: int | None
+
+    def claimed(
+        self,
+        started: int,
+        lane_id: int = 0,
+        *,
+        args: bytes | None = None,
+        problem: str | None = None,
+        key_unknown: bool = False,
+    ) -> Claimed:
+        """As it would be claimed for the first time, with `args` in place of sealed ones."""
+        return Claimed(
+            self.run_id,
+            self.job_id,
+            lane_id,
+            fence=1,
+            attempt=1,
+            lost=0,
+            due=self.due,
+            ready=self.due,
+            started=started,
+            args=self.args if args is None else args,
+            options=self.options,
+            timeout_ms=self.timeout_ms,
+            checkpoint=None,
+            args_problem=problem,
+            key_unknown=key_unknown,
+        )
 
 
 def why_stored(job: NewJob) -> str | None:

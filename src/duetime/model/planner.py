@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.claim_plan import Agenda, is_announced
-from duetime.model.lane import Lane, Look, Sight, Trial
+from duetime.model.lane import Lane, LaneKey, Look, Sight, Trial
 from duetime.model.shares import Shares, Takes
 from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, Suspicion, TaskOf, TrialRoom
 from duetime.model.target import kind_of
@@ -67,17 +67,23 @@ class Planner:
             self.lanes.pop(lane_id, None)
         found = False
         for lane in woken:
-            key = lane.key
-            place = self._places.get(kind_of(key.task))
-            if (
-                place is not None
-                and (not self._queues or key.queue in self._queues)
-                and self._tenant_id in (None, key.tenant_id)
-            ):
+            if self.serves(lane.key):
                 self.lanes[lane.id] = lane
-                self._places[key.task] = place
+                self._places[lane.key.task] = self._places[kind_of(lane.key.task)]
                 found = True
         return found
+
+    def serves(self, key: LaneKey) -> bool:
+        """Whether runs of such a lane are for these workers."""
+        return (
+            kind_of(key.task) in self._places
+            and (not self._queues or key.queue in self._queues)
+            and self._tenant_id in (None, key.tenant_id)
+        )
+
+    def is_trusted(self, key: LaneKey) -> bool:
+        """Whether runs of such a lane are tried without care."""
+        return self._suspicion.trial(key) == Trial.NONE
 
     def learn_rules(self, weights: Mapping[int, int], suspicion: Suspicion) -> None:
         self._shares.weights = weights

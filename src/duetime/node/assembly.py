@@ -272,9 +272,8 @@ class Node:
             service.when_bulk_is_put = bulk.wake
             self._loops.append(Loop("search index", SearchIndexer(store).tick, jitter=0.2))
             self._loops.append(bulk)
-            rooms = service.gateway.rooms
-            lander = StreamLander(store, brokers, self.meters, rooms, lease=self._settings.lease)
-            service.gateway.when_one_waits(lander.loop.wake)
+            dealer = service.gateway.dealer
+            lander = StreamLander(store, brokers, self.meters, dealer, lease=self._settings.lease)
             self._loops.append(lander.loop)
         registry = registry_of(self.meters) if service is None else service.metrics.registry
         where = self._settings.host, self._settings.metrics_port, self._settings.metrics_token

@@ -7,26 +7,20 @@
     announced                   is claimed, if this worker serves its lane; otherwise the lane's workers find it
     not duetime's               goes to a bounded side stream
 
-A message is acknowledged after the store has committed. Tenants and tiers share the slots as they do in claims
-(`model/shares.py`), by sampled depths.
+A message is acknowledged after the store has committed. `streams/fetch_plan.py` says what to fetch.
 """
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from math import inf
 from typing import NamedTuple
 from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable
-from duetime.model.attempt import Claimed
 from duetime.model.carried import CarriedRun, Landed
-from duetime.model.claim_plan import Agenda
 from duetime.model.lane import LaneKey, Trial
-from duetime.model.shares import Shares
 from duetime.model.target import kind_of
 from duetime.model.target_health import target_of
 from duetime.process.ending import end_tasks
@@ -34,6 +28,7 @@ from duetime.process.loop import Loop
 from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
 from duetime.store.wrappers.content import Opened, opened_args
+from duetime.streams.fetch_plan import SAMPLED_FOR, FetchPlan
 from duetime.streams.landing import Lander, ToLand
 from duetime.streams.message import MessageCodec, Refused, Unreadable
 from duetime.streams.names import StreamName
@@ -51,16 +46,10 @@ WAIT = 0.5
 """The maximum seconds of one fetch without messages."""
 _MOST = 1000
 GATHER = 0.003
-_AGENDA_FOR = 0.1
 _PLACE_SEEN_FOR = 10.0
 """Seconds for which a feed expects more runs of a place."""
 _PAST_FULL = 1.0, 50
 """After so many seconds in which one place was full, so many messages are fetched for the others."""
-_FIRST_LEFT, _LONGEST_LEFT = 0.5, 5.0
-"""Seconds for which a stream is left to workers that have its tasks, after a fetch of runs that none of the tasks here
-is for: first, and at most. A run that lands for another worker costs more than one of a store queue."""
-_LEFT_FOR_OTHERS = 60.0
-"""Seconds for which a stream is not consumed after a message that only other processes can read."""
 
 
 class FeedContext(NamedTuple):
@@ -95,17 +84,7 @@ class Feed:
         """Streams that nothing is fetched from."""
         self.paused_queues: Set[tuple[int, str]] = frozenset()
         """Paused queues, by tenant. A shared stream has runs of others, too."""
-        self._left: dict[str, float] = {}
-        """Streams that are left to other processes, and until when."""
-        self._left_for: dict[str, float] = {}
-        """For how many seconds they were left last, because their runs are for others."""
-        self._ours_at: dict[str, float] = {}
-        """When a stream last had a run for this worker."""
-        self._shares = Shares(strict=context.wants.strict)
-        self._agenda = Agenda()
-        self._agenda_until = 0.0
-        self._in_agenda: list[str] = []
-        self._may_have_more = False
+        self._plan = FetchPlan(broker, streams, strict=context.wants.strict)
         self._places: dict[int, float] = {}
         """The places of its runs, and when the last one was seen."""
         self._full_since: float | None = None
@@ -157,16 +136,16 @@ class Feed:
         if wants.backlog() > MOST_BACKLOG:
             return GATHER
         now = monotonic()
-        streams = [each for each in self.streams if each not in self.paused and self._left.get(each, 0.0) <= now]
+        streams = self._plan.open(self.paused)
         if not streams or wants.trials.alone:
-            return _AGENDA_FOR
+            return SAMPLED_FOR
         places = self._places_of_runs(now)
         room = self._room(places, now)
         if room <= 0 or not (wants.slots.worth_claiming() or self._gathered):
             wants.slots.wanted = True
             self._gathered = room > 0
             return GATHER if room > 0 else WAIT
-        takes, wait = await self._takes(streams, room)
+        takes, wait = await self._plan.takes(streams, room, claimer.weights, WAIT)
         # Claims from lanes must not take these slots meanwhile. A fetch that waits leaves them to the first to come.
         reserved = 0 if wait else room
         self._gathered = False
@@ -179,7 +158,7 @@ class Feed:
             finally:
                 for place in places:
                     wants.slots.free[place] += reserved
-            self._learn(takes, deliveries)
+            self._plan.learn(takes, deliveries)
             if deliveries:
                 await self._receive(deliveries)
                 await self._settle()
@@ -211,36 +190,6 @@ class Feed:
                 return min(most, max(free))
         return min(room, _MOST)
 
-    async def _takes(self, streams: Sequence[str], room: int) -> tuple[list[tuple[str, int]], float]:
-        """How many messages of which streams to fetch, and how long to wait for the first."""
-        if len(streams) == 1:
-            return [(streams[0], room)], 0.0 if self._may_have_more else WAIT
-        if self._may_have_more and monotonic() >= self._agenda_until:
-            await self._sample(streams)
-        self._shares.weights = self._context.claimer.weights
-        dealt = self._shares.deal(self._agenda, [room])
-        if dealt:
-            return [(self._in_agenda[number], take) for number, take in dealt], 0.0
-        return [(stream, max(1, room // len(streams))) for stream in streams], WAIT
-
-    async def _sample(self, streams: Sequence[str]) -> None:
-        depths = await self._broker.depths(streams)
-        self._in_agenda = [stream for stream in streams if stream in depths and depths[stream].messages]
-        groups = []
-        for stream in self._in_agenda:
-            name = self.streams[stream]
-            groups.append((name.tenant_id or 0, int(name.tier), depths[stream].messages))
-        self._agenda = Agenda.of_depths(groups)
-        self._agenda_until = monotonic() + _AGENDA_FOR
-
-    def _learn(self, takes: Sequence[tuple[str, int]], deliveries: Sequence[Delivery]) -> None:
-        """What a fetch says about the streams."""
-        got = Counter(delivery.stream for delivery in deliveries)
-        self._may_have_more = any(got[stream] >= take for stream, take in takes)
-        for stream, take in takes:
-            if got[stream] < take and stream in self._in_agenda:
-                self._shares.gave_less(self._agenda, self._in_agenda.index(stream), take - got[stream])
-
     # What was fetched.
 
     async def _receive(self, deliveries: Sequence[Delivery]) -> None:
@@ -258,11 +207,12 @@ class Feed:
                 elif isinstance(message, Announcement):
                     self._announced.append((message, delivery))
                 elif isinstance(message, Unreadable):
-                    self._leave(stream, message.reason)
+                    if self._plan.leave_unreadable(stream):
+                        log.error("%s is not consumed here: %s", stream, message.reason)
                 elif isinstance(message, Refused):
                     self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
-                self._learn_whose(stream, ours=any(self._place_of(run.lane.task) is not None for run in runs))
+                self._plan.learn_whose(stream, ours=any(self._place_of(run.lane.task) is not None for run in runs))
                 self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
     def _start(self, runs: Sequence[CarriedRun], deliveries: Sequence[Delivery], opened: Mapping[UUID, Opened]) -> None:
@@ -291,42 +241,13 @@ class Feed:
             if why is not None:
                 self._to_land.append(ToLand(run, delivery, Landed.WAITING, why))
                 continue
-            args, problem, key_unknown = run.args, None, False
-            if opened:
-                args, problem, key_unknown = opened.get(run_id, (args, problem, key_unknown))
-            # As it would be claimed for the first time.
-            claimed = Claimed(
-                run_id,
-                run.job_id,
-                lane_id=0,
-                fence=1,
-                attempt=1,
-                lost=0,
-                due=run.due,
-                ready=run.due,
-                started=started,
-                args=args,
-                options=run.options,
-                timeout_ms=run.timeout_ms,
-                checkpoint=None,
-                args_problem=problem,
-                key_unknown=key_unknown,
-            )
+            if run_id in opened:
+                args, problem, key_unknown = opened[run_id]
+                claimed = run.claimed(started, args=args, problem=problem, key_unknown=key_unknown)
+            else:
+                claimed = run.claimed(started)
             held[run_id] = Held(run, session, acknowledge, [delivery], started, now, now)
             start(session, 0, claimed, lane)
-
-    def _learn_whose(self, stream: str, *, ours: bool) -> None:
-        """Leave a stream alone for a moment if all its runs, carried and announced, are of tasks that are unknown
-        here. Not if others cannot fetch what is left."""
-        if self._broker.partitioned:
-            return
-        now = monotonic()
-        if ours:
-            self._ours_at[stream] = now
-            self._left_for.pop(stream, None)
-        elif now - self._ours_at.get(stream, -inf) > _LONGEST_LEFT:
-            seconds = self._left_for[stream] = min(_LONGEST_LEFT, 2 * self._left_for.get(stream, _FIRST_LEFT / 2))
-            self._left[stream] = now + seconds
 
     def _place_of(self, task: str) -> Place | None:
         """Where runs of a task are executed here; None: nowhere."""
@@ -348,12 +269,6 @@ class Feed:
             return "paused"
         return "trial" if claimer.trial(lane) != Trial.NONE else None
 
-    def _leave(self, stream: str, reason: str) -> None:
-        """Leave a stream to processes that can read it. The message comes back after a lease."""
-        if self._left.get(stream, 0.0) <= monotonic():
-            log.error("%s is not consumed here: %s", stream, reason)
-        self._left[stream] = monotonic() + _LEFT_FOR_OTHERS
-
     async def _settle(self) -> None:
         """Land and claim what was fetched and does not start by itself."""
         if self._to_land:
@@ -364,7 +279,7 @@ class Feed:
             served = await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
             self._announced = []
             for stream in {delivery.stream for _, delivery in announced}:
-                self._learn_whose(stream, ours=served)
+                self._plan.learn_whose(stream, ours=served)
             self._acknowledge([delivery for _, delivery in announced])
 
     # Acknowledgements.

@@ -16,7 +16,7 @@ from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.lanes import LANE_TRIES, Home
 from duetime.store.postgres.partitions import drop_spent
 from duetime.store.postgres.role import Role
-from duetime.store.rules.carried_rows import Landing, as_carried, found_by
+from duetime.store.rules.carried_rows import Landing, Stored, as_carried, found_by
 from duetime.store.rules.spent_days import ID_MARGIN, clocks_differ, forgettable
 from duetime.store.shared.streams import StreamQueueRole
 from duetime.store.shared.transaction import NotUnique
@@ -86,20 +86,24 @@ class StreamsRole(Role, StreamQueueRole):
         return frozenset(refused or ())
 
     @retry_on_deadlock
-    async def _land(self, landing: Landing) -> frozenset[UUID]:
+    async def _land(self, landing: Landing) -> Stored:
         keys, found = landing.lanes, _found(landing.runs)
-        holder = (landing.is_suspect, landing.worker_id, landing.claim_no)
+        starts, seats = landing.starts.get, landing.seat_of.get
+        holders = columns([(seat.worker_id, seat.claim_no) for seat in landing.seats], 2)
+        how = (landing.is_suspect, *holders, landing.is_shared)
         tries = 0
         while True:
             tries += 1
             lanes = await self.lane_book.ids({*keys, *keys.values()}, new_work=False)
             rows = [
-                (*_told(run), lanes[keys[run.lane]], lanes[run.lane], landing.starts[run.run_id])
+                (*_told(run), lanes[keys[run.lane]], lanes[run.lane], starts(run.run_id), seats(run.run_id))
                 for run in landing.runs
             ]
             try:
-                arguments = (*columns(rows, 10), *holder, *self.lane_book.stamped(lanes.values()), *found)
-                return frozenset(await self.database.fetchval("land", *arguments))
+                arguments = (*columns(rows, 11), *how, *self.lane_book.stamped(lanes.values()), *found)
+                row = await self.database.fetchrow("land", *arguments)
+                assert row is not None
+                return Stored(row[0], frozenset(row[1]), lanes)
             except LaneGone:  # nothing was stored
                 if tries == LANE_TRIES:
                     raise

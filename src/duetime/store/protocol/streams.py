@@ -5,8 +5,10 @@ from datetime import date
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from duetime.model.attempt import Claimed
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
 from duetime.model.job import NewJob
+from duetime.model.worker import Seat
 
 
 class KnownQueues(NamedTuple):
@@ -59,6 +61,12 @@ class Streams(Protocol):
         claim holds, so an answer that was lost can be asked for. Raises `LeaseLost` when the worker's lease is over, or
         the number was used for other runs or released: then nothing is stored.
         """
+
+    async def assign(self, seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> dict[UUID, list[Claimed]]:
+        """Store these runs, except for those that have ended or landed before, each under the claim of the worker at
+        its place among the seats, and return what each worker got. The runs of a worker whose lease is over, that does
+        not serve all these lanes, or whose number was used before wait in their lanes. If the answer is lost,
+        `claim_many` with the same seats finds the runs."""
 
     async def prune_spent(self, before: date) -> int:
         """Forget which runs acted, for the ids of days before this one that are two days past. An id of a forgotten day

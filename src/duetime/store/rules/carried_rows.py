@@ -13,6 +13,7 @@ from duetime.model.carried import CarriedEnd, CarriedRun, Landed
 from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey, Trial
 from duetime.model.microseconds import stamp
+from duetime.model.worker import Seat
 from duetime.store.rules.labels import labels_in, payload_in
 
 
@@ -38,16 +39,26 @@ def _same(end: CarriedEnd, other: CarriedEnd | None) -> bool:
 class Landing(NamedTuple):
     runs: list[CarriedRun]
     starts: Mapping[UUID, int]
+    """When runs began, if not now."""
     lanes: Mapping[LaneKey, LaneKey]
     """The lanes that runs land in, by their own lanes."""
-    how: Landed
-    worker_id: UUID | None
-    """Which runs them from now on, under this claim; None: they wait."""
-    claim_no: int | None
+    seats: Sequence[Seat] = ()
+    """The workers that run them from now on, and their claims; none: they wait."""
+    seat_of: Mapping[UUID, int] = {}
+    """The place of each run's worker among them, from 1."""
+    is_suspect: bool = False
+    is_shared: bool = False
+    """Whether the runs of a worker that is gone wait, instead of all being refused."""
 
-    @property
-    def is_suspect(self) -> bool:
-        return self.how is Landed.SUSPECT
+
+class Stored(NamedTuple):
+    """What a landing has done."""
+
+    at: int
+    """In microseconds."""
+    runs: frozenset[UUID]
+    """The stored runs; of a shared landing, those that started."""
+    lanes: Mapping[LaneKey, int]
 
 
 def landing(
@@ -58,13 +69,27 @@ def landing(
     started: Sequence[int] | None,
 ) -> Landing:
     starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
+    suspect = how is Landed.SUSPECT
+    lanes = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
+    if how is not Landed.RUNNING:
+        return Landing(_in_order(runs), starts, lanes, is_suspect=suspect)
+    assert worker_id is not None
+    assert claim_no is not None
+    return Landing(_in_order(runs), starts, lanes, (Seat(worker_id, claim_no, len(runs)),), dict.fromkeys(starts, 1))
+
+
+def assignment(seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> Landing:
+    """`runs`: each with the place of its worker, from 0."""
+    seat_of = {run.run_id: place + 1 for run, place in runs}
+    lanes = {run.lane: run.lane for run, _ in runs}
+    return Landing(_in_order([run for run, _ in runs]), {}, lanes, seats, seat_of, is_shared=True)
+
+
+def _in_order(runs: Iterable[CarriedRun]) -> list[CarriedRun]:
     first: dict[UUID, CarriedRun] = {}
     for run in runs:
         first.setdefault(run.run_id, run)
-    suspect = how is Landed.SUSPECT
-    lanes = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
-    holder = (worker_id, claim_no) if how is Landed.RUNNING else (None, None)
-    return Landing([first[run_id] for run_id in sorted(first)], starts, lanes, how, *holder)
+    return [first[run_id] for run_id in sorted(first)]
 
 
 class FoundBy(NamedTuple):

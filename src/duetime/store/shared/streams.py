@@ -10,9 +10,11 @@ import msgspec
 
 from duetime.clock import elapsed
 from duetime.errors import Conflict
+from duetime.model.attempt import Claimed
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.model.worker import Seat
 from duetime.store.protocol.streams import KnownQueues
-from duetime.store.rules.carried_rows import Landing, ends_in_order, landing
+from duetime.store.rules.carried_rows import Landing, Stored, assignment, ends_in_order, landing
 from duetime.store.rules.stream_limits import limited_queue
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
@@ -32,8 +34,8 @@ class StreamQueueRole(SharedRole, ABC):
         """End runs, which are in the order of their ids. Returns the refused ones."""
 
     @abstractmethod
-    async def _land(self, landing: Landing) -> frozenset[UUID]:
-        """Returns the stored runs."""
+    async def _land(self, landing: Landing) -> Stored:
+        """Store runs, which are in the order of their ids."""
 
     async def stream_queues(self, tenant_id: int | None = None) -> list[StreamQueue]:
         rows = await self.transactions.rows("list_stream_queues", tenant_id=tenant_id, recent=CHANGED_RECENTLY)
@@ -96,9 +98,21 @@ class StreamQueueRole(SharedRole, ABC):
             return frozenset()
         wanted = landing(runs, how, worker_id, claim_no, started)
         stored = await self._land(wanted)
-        if wanted.worker_id is None:
-            self.ready.announce(len(stored))
-        return stored
+        if not wanted.seats:
+            self.ready.announce(len(stored.runs))
+        return stored.runs
+
+    async def assign(self, seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> dict[UUID, list[Claimed]]:
+        dealt: dict[UUID, list[Claimed]] = {seat.worker_id: [] for seat in seats}
+        if runs:
+            wanted = assignment(seats, runs)
+            at, started, lanes = await self._land(wanted)
+            for run in wanted.runs:
+                if run.run_id in started:
+                    claimed = run.claimed(at, lanes[run.lane])
+                    dealt[seats[wanted.seat_of[run.run_id] - 1].worker_id].append(claimed)
+            self.ready.announce(len(wanted.runs) - len(started))
+        return dealt
 
 
 def _encoded(settings: StreamSettings) -> bytes:

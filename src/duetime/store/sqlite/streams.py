@@ -7,10 +7,10 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost
 from duetime.ids import first_id_at, time_of
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.carried import CarriedEnd, CarriedRun
 from duetime.model.event import EventKind
 from duetime.model.job import NewJob
-from duetime.store.rules.carried_rows import Landing, as_carried, found_by
+from duetime.store.rules.carried_rows import Landing, Stored, as_carried, found_by
 from duetime.store.rules.spent_days import SPENT_FROM, clocks_differ, forgettable
 from duetime.store.shared.label_rows import put_labels
 from duetime.store.shared.streams import StreamQueueRole
@@ -19,7 +19,7 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
-from duetime.store.sqlite.values import identity, maybe_bytes, moment, packed, places, unpacked
+from duetime.store.sqlite.values import identity, moment, packed, places, unpacked
 
 _PRUNED_AT_ONCE = 10_000
 
@@ -49,35 +49,49 @@ class StreamsRole(Role, StreamQueueRole):
 
         return await self.database.run(work)
 
-    async def _land(self, landing: Landing) -> frozenset[UUID]:
+    async def _land(self, landing: Landing) -> Stored:
         runs, keys, starts = landing.runs, landing.lanes, landing.starts
-        is_held = landing.worker_id is not None
-        this = {"worker_id": maybe_bytes(landing.worker_id), "claim_no": landing.claim_no}
 
-        def work(connection: Connection, now: int) -> frozenset[UUID]:
+        def work(connection: Connection, now: int) -> Stored:
             lanes = self.lane_book.ids(connection, {*keys, *keys.values()})
-            if is_held:
-                before = _hold(connection, {**this, "now": now}, lanes.values())
-                if before is not None:
-                    return _landed_before(connection, this, before, runs)
+            holds: list[dict[str, Any] | None] = [None]
+            for seat in landing.seats:
+                this = {"worker_id": seat.worker_id.bytes, "claim_no": seat.claim_no, "now": now}
+                try:
+                    before = _hold(connection, this, lanes.values())
+                except LeaseLost:
+                    if not landing.is_shared:
+                        raise
+                    holds.append(None)
+                    continue
+                if before is not None and not landing.is_shared:
+                    return Stored(now, _landed_before(connection, this, before, runs), lanes)
+                holds.append(None if before is not None else this)
             fresh = _spend(connection, runs)
             stored = [run for run in runs if run.run_id in fresh]
-            shared = {**this, "suspect": landing.is_suspect, "now": now}
+            held: dict[int, list[CarriedRun]] = {}
             for run in stored:
-                words = {"lane_id": lanes[keys[run.lane]], "home_lane": lanes[run.lane]}
-                connection.execute("land", {**_run_row(run), **shared, **words, "start": starts[run.run_id]})
-            if is_held and stored:
+                place = landing.seat_of.get(run.run_id, 0)
+                holder = holds[place] or {"worker_id": None, "claim_no": None, "now": now}
+                words = {"lane_id": lanes[keys[run.lane]], "home_lane": lanes[run.lane], "suspect": landing.is_suspect}
+                connection.execute("land", {**_run_row(run), **holder, **words, "start": starts.get(run.run_id, now)})
+                if holds[place] is not None:
+                    held.setdefault(place, []).append(run)
+            for place, of_seat in held.items():
                 ends = [
-                    min(max(starts[run.run_id], run.due), now) + run.timeout_ms * 1000
-                    for run in stored
+                    min(max(starts.get(run.run_id, now), run.due), now) + run.timeout_ms * 1000
+                    for run in of_seat
                     if run.timeout_ms is not None
                 ]
-                claim = {"deadline": min(ends, default=None), "run_ids": packed(run.run_id for run in stored)}
-                connection.execute("keep_claim", {**this, **claim, "now": now})
+                claim = {"deadline": min(ends, default=None), "run_ids": packed(run.run_id for run in of_seat)}
+                connection.execute("keep_claim", {**(holds[place] or {}), **claim})
             _label(connection, now, stored)
-            kinds = {Landed.WAITING: (), Landed.SUSPECT: (EventKind.RETRYING,), Landed.RUNNING: (EventKind.STARTED,)}
-            _tell(connection, now, stored, (EventKind.SUBMITTED, *kinds[landing.how]))
-            return fresh
+            _tell(
+                connection, now, stored, (EventKind.SUBMITTED, *((EventKind.RETRYING,) if landing.is_suspect else ()))
+            )
+            started = [run for of_seat in held.values() for run in of_seat]
+            _tell(connection, now, started, (EventKind.STARTED,))
+            return Stored(now, frozenset(run.run_id for run in started) if landing.is_shared else fresh, lanes)
 
         return await self.database.run(work)
 

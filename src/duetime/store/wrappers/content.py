@@ -297,6 +297,10 @@ class Sealing:
         await self.sealer.learn(part for run in runs for part in (run.args, run.checkpoint))
         return [await self._claimed(run) if _is_shut(run) else run for run in runs]
 
+    async def dealt(self, dealt: dict[UUID, list[Claimed]]) -> dict[UUID, list[Claimed]]:
+        """By worker."""
+        return {worker_id: await self.claimed(runs) for worker_id, runs in dealt.items()}
+
     async def _claimed(self, run: Claimed) -> Claimed:
         if run.lane_id not in self._of_lanes:
             self._of_lanes = {lane.id: lane.key.tenant_id for lane in await self._claims.lanes()}

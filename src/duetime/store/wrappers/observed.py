@@ -13,7 +13,7 @@ from uuid import UUID
 
 from duetime.clock import SystemClock, monotonic
 from duetime.model.attempt import AttemptState, Claimed, Completion
-from duetime.model.carried import CarriedEnd
+from duetime.model.carried import CarriedEnd, CarriedRun
 from duetime.model.firing import Decided, DueJob, Fire
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneKey, LaneTurn
@@ -306,6 +306,12 @@ class ObservedStreams(_Observed[Streams]):
         self._observer.did("complete", began, len(ended))
         self._observer.carried_ended(ended, refused)
         return refused
+
+    async def assign(self, seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> dict[UUID, list[Claimed]]:
+        began, at = monotonic(), _moment(self._observer.tracer)
+        dealt = await self._inner.assign(seats, runs)
+        self._observer.claimed([run for runs in dealt.values() for run in runs], began, at)
+        return dealt
 
 
 def _label(item: Completion) -> str:

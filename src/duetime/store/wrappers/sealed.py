@@ -199,8 +199,7 @@ class SealedClaims(_Sealed[Claims]):
         return await self._sealing.claimed(await self._inner.claim_announced(worker_id, claim_no, announced))
 
     async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
-        dealt = await self._inner.claim_many(seats, takes)
-        return {worker_id: await self._sealing.claimed(runs) for worker_id, runs in dealt.items()}
+        return await self._sealing.dealt(await self._inner.claim_many(seats, takes))
 
 
 class SealedReads(_Sealed[Reads]):
@@ -294,6 +293,9 @@ class SealedStreams(_Sealed[Streams]):
 
     async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
         return await self._inner.end_carried(worker_id, await self._sealing.carried_ends(ended))
+
+    async def assign(self, seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> dict[UUID, list[Claimed]]:
+        return await self._sealing.dealt(await self._inner.assign(seats, runs))
 
     async def _same(self, tenant_id: int, queue: str, address: str) -> str | None:
         """The stored form of this address, if it is the current one: the same text seals differently each time, and

@@ -128,45 +128,63 @@ begin
         select x.id from unnest(end_carried.ids, fresh) as x(id, fresh) where not x.fresh);
 end $$;
 
--- Store carried runs; returns the stored ones. With a worker they run under its claim `number`; repeated, it returns the
--- runs that this claim holds. Otherwise they wait; `suspect`: a worker may have died of them.
+-- Store carried runs; returns when, and the stored ones. Without workers they wait; `suspect`: a worker may have died of
+-- them. With workers, each run starts under the claim of the worker at its place in `seats`, since `starts` (null: now). A
+-- worker lands what it holds itself: repeated, it gets the runs that this claim holds. In a `shared` landing runs wait whose
+-- worker is gone or has used the number, and only those that start are returned.
 create or replace function duetime.land(ids uuid[], jobs uuid[], tenants integer[], dues bigint[], timeouts integer[],
-    args bytea[], options bytea[], lanes integer[], homes integer[], starts bigint[], suspect boolean, worker uuid,
-    number bigint, used integer[], nonces bigint[], label_places integer[], label_kinds text[], label_values text[],
-    payload_places integer[], payload_ids uuid[])
-returns uuid[] language plpgsql
+    args bytea[], options bytea[], lanes integer[], homes integer[], starts bigint[], seats integer[], suspect boolean,
+    workers uuid[], numbers bigint[], shared boolean, used integer[], nonces bigint[], label_places integer[],
+    label_kinds text[], label_values text[], payload_places integer[], payload_ids uuid[],
+    out at timestamptz, out stored uuid[])
+language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     moment constant timestamptz := duetime.clock();
     fresh boolean[];
-    stored uuid[];
     holder record;
+    holders uuid[] := workers; -- null: the worker at this place gets nothing
 begin
+    at := moment;
     perform duetime.use_lanes(used, nonces);
-    if worker is not null then
-        select w.tenant_id, w.queues into holder from duetime.workers w where w.id = worker and w.lease_until > duetime.now();
+    for place in 1 .. cardinality(workers) loop
+        select w.tenant_id, w.queues into holder from duetime.workers w
+        where w.id = workers[place] and w.lease_until > duetime.now();
         if not found then
-            raise exception using errcode = 'DT408', message = 'the lease of the worker is over';
-        end if;
-        if holder.tenant_id is not null and exists (
+            if not shared then
+                raise exception using errcode = 'DT408', message = 'the lease of the worker is over';
+            end if;
+            holders[place] := null;
+        elsif holder.tenant_id is not null and exists (
             select 1 from unnest(used) as u(id) where not duetime.is_served(u.id, holder.tenant_id, holder.queues))
         then
-            raise exception using errcode = 'DT408', message = 'the worker does not serve these runs';
+            if not shared then
+                raise exception using errcode = 'DT408', message = 'the worker does not serve these runs';
+            end if;
+            holders[place] := null;
+        elsif shared and exists (
+            select 1 from duetime.claims c where c.worker_id = workers[place] and c.claim_no = numbers[place])
+        then
+            holders[place] := null;
         end if;
-    end if;
+    end loop;
     fresh := duetime.spend(land.ids);
     with landed as (
         insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, fence, attempt, lost, claim_no, worker_id,
             due_at, ready_at, started_at, args, options, timeout_ms)
-        select x.id, x.job_id, x.tenant_id, x.lane_id, x.home_lane, (suspect or worker is not null)::int,
-            (worker is not null)::int, suspect::int, number, worker, least(duetime.moment(x.due), moment),
-            case when worker is null then moment else least(duetime.moment(x.due), moment) end,
-            case when worker is not null then least(greatest(duetime.moment(x.start), duetime.moment(x.due)), moment) end,
+        select x.id, x.job_id, x.tenant_id, x.lane_id, x.home_lane, (suspect or h.worker is not null)::int,
+            (h.worker is not null)::int, suspect::int, case when h.worker is not null then numbers[x.seat] end, h.worker,
+            h.due_at, case when h.worker is null then moment else h.due_at end,
+            case when h.worker is not null then
+                least(greatest(coalesce(duetime.moment(x.start), moment), duetime.moment(x.due)), moment) end,
             x.args, x.options, x.timeout_ms
-        from unnest(land.ids, jobs, tenants, land.lanes, homes, dues, starts, timeouts, land.args, land.options, fresh)
-            as x(id, job_id, tenant_id, lane_id, home_lane, due, start, timeout_ms, args, options, fresh)
+        from unnest(land.ids, jobs, tenants, land.lanes, homes, dues, starts, seats, timeouts, land.args, land.options,
+            fresh)
+            as x(id, job_id, tenant_id, lane_id, home_lane, due, start, seat, timeout_ms, args, options, fresh)
+        cross join lateral (
+            select holders[x.seat] as worker, least(duetime.moment(x.due), moment) as due_at) h
         where x.fresh is not false
         returning runs.*
     ),
@@ -179,23 +197,33 @@ begin
     ),
     noted as (
         insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
-        select worker, number, moment, min(l.started_at + l.timeout_ms * interval '1 millisecond'), array_agg(l.id)
-        from landed l where worker is not null having count(*) > 0
+        select l.worker_id, l.claim_no, moment, min(l.started_at + l.timeout_ms * interval '1 millisecond'),
+            array_agg(l.id)
+        from landed l where l.worker_id is not null group by l.worker_id, l.claim_no
     )
-    select array_agg(l.id) into stored from landed l;
+    select array_agg(l.id) filter (where l.worker_id is not null or not shared) into stored from landed l;
     perform duetime.tell_carried(jobs, land.ids, tenants, fresh, case
-        when worker is not null then array[EventKind.SUBMITTED, EventKind.STARTED]
+        when shared then array[EventKind.SUBMITTED]
+        when cardinality(workers) > 0 then array[EventKind.SUBMITTED, EventKind.STARTED]
         when suspect then array[EventKind.SUBMITTED, EventKind.RETRYING] else array[EventKind.SUBMITTED] end::smallint[]);
+    if shared and stored is not null then
+        perform duetime.tell_carried(jobs, land.ids, tenants,
+            array(select holders[x.seat] is not null and x.fresh is not false
+                from unnest(seats, fresh) with ordinality as x(seat, fresh, place) order by x.place),
+            array[EventKind.STARTED]::smallint[]);
+    end if;
     perform duetime.label_carried(jobs, tenants, fresh, label_places, label_kinds, label_values, payload_places,
         payload_ids);
-    if worker is not null and stored is null then
+    if stored is null and cardinality(workers) > 0 and not shared then
         -- It landed before under this claim, and the answer was lost; or the number belongs to something else.
-        if (select not (c.run_ids && land.ids) from duetime.claims c where c.worker_id = worker and c.claim_no = number) then
+        if (select not (c.run_ids && land.ids) from duetime.claims c
+            where c.worker_id = workers[1] and c.claim_no = numbers[1])
+        then
             raise exception using errcode = 'DT408', message = 'the number of this claim was used before';
         end if;
         stored := array(
             select r.id from duetime.runs r
-            where r.id = any(land.ids) and r.worker_id = worker and r.claim_no = number);
+            where r.id = any(land.ids) and r.worker_id = workers[1] and r.claim_no = numbers[1]);
     end if;
-    return coalesce(stored, '{}');
+    stored := coalesce(stored, '{}');
 end $$;

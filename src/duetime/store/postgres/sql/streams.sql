@@ -3,10 +3,11 @@ select duetime.end_carried($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::
     $7::bytea[], $8::int[], $9::bigint[], $10::bytea[], $11::bytea[], $12, $13::int[], $14::bigint[], $15::int[], $16::text[],
     $17::text[], $18::int[], $19::uuid[]);
 
--- land: store carried runs; returns the stored ones
-select duetime.land($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::int[], $6::bytea[], $7::bytea[], $8::int[],
-    $9::int[], $10::bigint[], $11, $12, $13, $14::int[], $15::bigint[], $16::int[], $17::text[], $18::text[],
-    $19::int[], $20::uuid[]);
+-- land: store carried runs; returns when, and the stored ones
+select duetime.stamp(l.at), l.stored
+from duetime.land($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::int[], $6::bytea[], $7::bytea[], $8::int[],
+    $9::int[], $10::bigint[], $11::int[], $12, $13::uuid[], $14::bigint[], $15, $16::int[], $17::bigint[], $18::int[],
+    $19::text[], $20::text[], $21::int[], $22::uuid[]) l;
 
 -- find_homes: the lanes with these keys that history may refer to
 select l.id, l.nonce, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
