@@ -10,6 +10,7 @@ from itertools import count, cycle
 from typing import Any, Literal, TypeVar
 
 from chaos.history import Record, Writer
+from chaos.patience import answered
 from duetime import App, Conflict, InvalidInput, JobReceipt, Misfire, Needs, NotFound, RetryPolicy, Run
 from duetime.ids import show
 from duetime.model.policy import MOST_CAUGHT_UP, MisfireMode
@@ -154,9 +155,9 @@ class Client:
 
     async def tell_end(self, tag: str, job: str, limit: int = 5_000) -> None:
         try:
-            runs = await self._app.runs(job, limit)
+            runs = await answered(lambda: self._app.runs(job, limit))
             if not runs:
-                await self._app.job(job)
+                await answered(lambda: self._app.job(job))
         except NotFound:
             self._writer.write("ended", {"what": "job", "tag": tag, "job": job, "found": False})
             return

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from chaos import stuck
 from chaos.client import Client
 from chaos.history import Files, read
 from chaos.mutants import MUTANTS
+from chaos.patience import answered
 from chaos.real import brokers
 from chaos.real.activities import Activities, add_hostile_tasks
 from chaos.real.bouncer import Bouncer
@@ -228,7 +230,7 @@ async def all_up(app: App, workers: int) -> None:
     """What is asked for while nobody is there yet would count as late."""
     store = await app.store()
     async with asyncio.timeout(_UP):
-        while len(await store.leases.workers()) < workers:
+        while len(await answered(store.leases.workers)) < workers:
             await asyncio.sleep(0.1)
 
 
@@ -262,14 +264,17 @@ async def _left(app: App) -> list[str]:
     """What is not over, in the words of the product."""
     store = await app.store()
     found = [run for state in RunState if not state.is_end for run in await _in_state(app, state)]
-    return [f"{run.state.name}: {await store.reads.run(DEFAULT_TENANT, run.id)}" for run in found[:_SHOWN]]
+    return [
+        f"{run.state.name}: {await answered(partial(store.reads.run, DEFAULT_TENANT, run.id))}"
+        for run in found[:_SHOWN]
+    ]
 
 
 async def _in_state(app: App, state: RunState) -> list[RunItem]:
     store, found = await app.store(), list[RunItem]()
     before = None
     while True:
-        page = await store.lists.list_runs(DEFAULT_TENANT, RunFilter(state=state), before, limit=200)
+        page = await answered(partial(store.lists.list_runs, DEFAULT_TENANT, RunFilter(state=state), before, limit=200))
         found += page.items
         before = page.next
         if before is None:

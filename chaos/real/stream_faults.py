@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
+from chaos.patience import answered
 from chaos.real.brokers import Kafka, Redis, StreamBroker
 from chaos.real.cluster import Cluster, Member
 from chaos.real.deaths import RESTART
@@ -27,6 +28,8 @@ _COPIES = 100
 _LEFT_ALONE = 15.0
 """Seconds in which a process must come to a point of its work."""
 _JOINED, _REBALANCED = 60.0, 20.0
+_LOOKED_EVERY = 0.01
+"""Seconds between looks at Redis, where a message stays for milliseconds while workers are idle."""
 
 
 class Record(Protocol):
@@ -44,7 +47,7 @@ class StreamedQueue:
         self.is_stream = False
 
     async def change(self, *, to_stream: bool) -> None:
-        """A change to a stream is one to streams that were not used before."""
+        """A change to a stream is one to streams that were not used before. May be repeated."""
         if to_stream:
             self._number += 1
             settings = StreamSettings(self._broker.address(self._number), fallback=self._fallback)
@@ -144,16 +147,24 @@ class StreamFaults:
     async def reset_offsets(self, strike: Strike) -> None:
         """All that the broker still has is delivered again. Kafka allows it only while the groups have no members."""
         async with self._away:
-            struck, workers = monotonic(), list[Member]()
-            if isinstance(self._broker, Kafka):
+            broker, workers = self._broker, list[Member]()
+            assert isinstance(broker, Redis | Kafka)
+            # A broker without messages that were delivered has nothing to deliver again.
+            deadline = monotonic() + _LEFT_ALONE
+            if isinstance(broker, Kafka):
+                while not await broker.delivered() and monotonic() < deadline:
+                    await asyncio.sleep(0.3)
                 # Killed: a consumer that is closed removes what is done. Servers consume too, for targets.
                 workers = self._cluster.members
                 for member in workers:
                     member.wanted = False
                     member.send(signal.SIGKILL)
+            struck = monotonic()
             try:
-                assert isinstance(self._broker, Redis | Kafka)
-                again = await self._broker.reset()
+                again = await broker.reset()
+                while not again and not workers and monotonic() < deadline:
+                    await asyncio.sleep(_LOOKED_EVERY)
+                    struck, again = monotonic(), await broker.reset()
             finally:
                 for member in workers:
                     member.wanted = True
@@ -162,7 +173,8 @@ class StreamFaults:
     async def change_kind(self, strike: Strike) -> None:
         async with self._away:
             struck = monotonic()
-            await self._queue.change(to_stream=not self._queue.is_stream)
+            to_stream = not self._queue.is_stream
+            await answered(lambda: self._queue.change(to_stream=to_stream))
             self._record(strike, monotonic(), "queue", t=struck, came_of_it=1)
 
     async def die(self, strike: Strike) -> None:
