@@ -15,6 +15,7 @@ from pathlib import Path
 import uvloop
 
 from bench import (
+    archive,
     autoscale,
     bloat,
     breaker,
@@ -53,6 +54,7 @@ SCENARIOS: dict[str, Callable[[Bench], Awaitable[None]]] = {
     "submit": submit.run,
     "stream": stream.run,
     "spike": spike.run,
+    "archive": archive.run,
     "steady": steady.run,
     "precision": precision.run,
     "latency": latency.run,

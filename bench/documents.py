@@ -18,11 +18,24 @@ from bench.telling import measured
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (
     *("drain", "steady", "submit", "latency", "precision", "fire", "herd", "autoscale", "stored", "nodes", "list"),
-    *("bloat", "dashboard", "memory", "remote", "next_fire", "neighbour", "breaker", "targets", "stream", "spike"),
+    *(
+        "bloat",
+        "dashboard",
+        "memory",
+        "remote",
+        "next_fire",
+        "neighbour",
+        "breaker",
+        "targets",
+        "stream",
+        "spike",
+        "archive",
+    ),
 )
 EXPLAINED = {
     **dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored"), "0018-where-the-time-goes.md"),
     **dict.fromkeys(("stream", "spike"), "0028-workers-on-streams.md"),
+    "archive": "0029-archived-history.md",
 }
 """The decision records that say what a figure of a scenario is made of."""
 

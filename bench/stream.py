@@ -2,8 +2,9 @@
 
 duetime is driven like its peers: one process submits, then a worker process with 1,000 slots starts. The limit is a
 pinned loop of the raw clients (`limits/stream.py`, `limits/kafka.py`). Both go from the first read to the last
-completion. The same worker drains the same number of runs from the store's own lanes for comparison. The peers are
-those on Redis, which keep jobs in its memory only; duetime's Redis writes its log every second.
+completion. The worker's CPU per run beside that of the loop says the same on a machine that is not quiet. The same
+worker drains the same number of runs from the store's own lanes for comparison. The peers are those on Redis, which
+keep jobs in its memory only; duetime's Redis writes its log every second.
 
 Submitting is compared with submitting to the store in the same run: `App.submit` one at a time, and one job per HTTP
 request over 64 connections. Latency is the time from publishing to an idle worker until the task begins. What a run
@@ -20,12 +21,13 @@ from bench import limits
 from bench.context import Bench
 from bench.ended import ended_rate
 from bench.goals import Target
+from bench.limits.stream import Drained
 from bench.peers.names import REDIS_PEERS
 from bench.processes import duetime_server, root_key
 from bench.report import Report
 from bench.shares import share
 from bench.stores import migrated
-from bench.stream_cost import KINDS, cost_of, weigh
+from bench.stream_cost import KINDS, cost_of, weigh, worker_cpu
 from bench.streamed import apart, publishing, through
 from bench.submit import send
 from duetime.model.job import DEFAULT_QUEUE
@@ -66,13 +68,12 @@ async def run(bench: Bench) -> None:
         else:
             report.notes["not measured"] = missing
         for _ in range(bench.knobs.rounds):
-            report.limit("postgres", "redis", await limits.drain_redis(bench.databases.postgres(), redis.address, runs))
-            await _drain(bench, report, "redis", runs, PEER_STREAM=apart(redis.address))
+            limit = await limits.drain_redis(bench.databases.postgres(), redis.address, runs)
+            await _beside(bench, report, "redis", runs, redis.address, limit)
             if kafka is not None:
                 servers = f"127.0.0.1:{kafka.port}"
                 limit = await limits.drain_kafka(bench.databases.postgres(), servers, runs)
-                report.limit("postgres", "kafka", limit)
-                await _drain(bench, report, "kafka", runs, PEER_STREAM=apart(kafka.address))
+                await _beside(bench, report, "kafka", runs, kafka.address, limit)
             await _drain(bench, report, "store", runs)
             await _submitting(bench, report, redis)
             await _costs(bench, report, redis)
@@ -83,6 +84,15 @@ async def run(bench: Bench) -> None:
                 report.peer("postgres", "redis", peer.name, figure)
         await weigh(bench, report, redis)
     report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
+
+
+async def _beside(bench: Bench, report: Report, broker: str, runs: int, address: str, limit: Drained) -> None:
+    """Drain through a broker beside the raw loop, by the clock and by the CPU of the worker and of the loop."""
+    report.limit("postgres", broker, limit.rate)
+    await _drain(bench, report, broker, runs, PEER_STREAM=apart(address))
+    report.limit("postgres", f"{broker}, worker's CPU", limit.cpu)
+    spent = await worker_cpu(bench, bench.knobs.scaled(50_000, least=1_000), address)
+    report.ours("postgres", f"{broker}, worker's CPU", spent, unit="µs per run", better="lower")
 
 
 async def _drain(bench: Bench, report: Report, variant: str, runs: int, **told: str) -> None:
@@ -115,7 +125,7 @@ async def _costs(bench: Bench, report: Report, redis: RedisServer) -> None:
     """What runs of each kind cost the database, as a part of what they cost through the store."""
     runs = bench.knobs.scaled(20_000, least=1_000)
     for kind in KINDS:
-        streamed = await cost_of(bench, kind, runs, redis)
+        streamed = await cost_of(bench, kind, runs, redis.address)
         stored = await cost_of(bench, kind, runs, None)
         report.ours("postgres", f"database CPU, {kind}", 100 * streamed / stored, unit=PART, better="lower")
         report.notes["costs"].setdefault(f"{kind}: µs of database CPU, through Redis and the store", []).append(

@@ -48,10 +48,21 @@ where i.inhparent in ('duetime.history'::regclass, 'duetime.spent'::regclass)
 """
 
 
-async def cost_of(bench: Bench, kind: str, runs: int, redis: RedisServer | None) -> float:
-    """Microseconds of the database's CPU per run, through Redis or the store."""
+async def worker_cpu(bench: Bench, runs: int, address: str) -> float:
+    """Microseconds of a worker's CPU per plain run that comes through this broker."""
+    async with _place(bench, address) as place:
+        before = place.worker.cpu
+        await place.submit_plain(runs)
+        await place.ended(runs)
+        spent = place.worker.cpu - before
+        await place.check(runs)
+    return spent / runs * 1e6
+
+
+async def cost_of(bench: Bench, kind: str, runs: int, address: str | None) -> float:
+    """Microseconds of the database's CPU per run, through a broker or the store."""
     database = bench.databases.server.pid
-    async with _place(bench, redis) as place:
+    async with _place(bench, address) as place:
         if kind in ("delayed", "fired"):  # a worker runs what is ready; a server sees to it that it is
             if kind == "fired":
                 await place.submit(runs, schedules=_never(1_000))
@@ -76,7 +87,7 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
     """What a plain run costs in all: for the model of larger installations."""
     runs = bench.knobs.scaled(100_000, least=1_000)
     own: dict[str, float] = {}
-    async with _place(bench, redis) as place:
+    async with _place(bench, redis.address) as place:
         pids = {"database": bench.databases.server.pid, "worker": place.worker.pid, "broker": redis.pid}
         await place.connection.execute("checkpoint")
         with redis.client() as client:
@@ -98,15 +109,15 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
 
 
 @asynccontextmanager
-async def _place(bench: Bench, redis: RedisServer | None) -> AsyncIterator["_Place"]:
-    """An empty database, whose queue goes through Redis if there is one, and a worker that has nothing to do yet."""
+async def _place(bench: Bench, address: str | None) -> AsyncIterator["_Place"]:
+    """An empty database, whose queue goes through a broker if there is one, and a worker that has nothing to do yet."""
     dsn = bench.databases.postgres()
     async with AsyncExitStack() as stack:
         tally = Tally(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="duetime-tally-"))))
         store = await stack.enter_async_context(migrated(PostgresStore(dsn)))
         publisher = None
-        if redis is not None:
-            publisher = await stack.enter_async_context(publishing(store, QUEUE, apart(redis.address)))
+        if address is not None:
+            publisher = await stack.enter_async_context(publishing(store, QUEUE, apart(address)))
         connection = await asyncpg.connect(dsn)
         stack.push_async_callback(connection.close)
         worker = stack.enter_context(duetime_worker(dsn, tally.folder))

@@ -16,14 +16,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.limits.drain import BATCH, TABLES
-from bench.limits.stream import bodies, decode, write_history
+from bench.limits.stream import Drained, bodies, decode, write_history
 from duetime.ids import new_ids
 
 PARTITIONS = 3
 
 
-async def drain_kafka(dsn: str, servers: str, runs: int) -> float:
-    """Runs a second from a topic to history; from the first message that the consumer gets."""
+async def drain_kafka(dsn: str, servers: str, runs: int) -> Drained:
+    """From a topic to history; from the first message that the consumer gets."""
     topic = f"pinned-{uuid.uuid4().hex[:12]}"
     await asyncio.to_thread(_fill, servers, topic, runs)
     consumer = Consumer(
@@ -56,22 +56,23 @@ def _fill(servers: str, topic: str, runs: int) -> None:
         producer.flush()
 
 
-async def _drain(consumer: Consumer, connection: "asyncpg.Connection[Any]", runs: int) -> float:
+async def _drain(consumer: Consumer, connection: "asyncpg.Connection[Any]", runs: int) -> Drained:
     worker = new_ids(1)[0]
     writing: asyncio.Task[None] | None = None
-    done, began = 0, 0.0
+    done, began, spent = 0, 0.0, 0.0
     while done < runs:
         records = await asyncio.to_thread(consumer.consume, BATCH, 1.0)
         if not records:
             continue
-        began = began or time.perf_counter()
+        if not began:
+            began, spent = time.perf_counter(), time.process_time()
         if writing is not None:
             await writing
         writing = asyncio.create_task(_write(consumer, connection, worker, records))
         done += len(records)
     if writing is not None:
         await writing
-    return runs / (time.perf_counter() - began)
+    return Drained(runs / (time.perf_counter() - began), (time.process_time() - spent) / runs * 1e6)
 
 
 async def _write(

@@ -37,7 +37,7 @@ async def archive_all(api: Served) -> Any:
     assert state["problem"] is None
     archive = api.service.archive
     assert archive is not None
-    assert await archive.release(await api.store.now() - RETENTION) == []
+    assert await archive.release(await api.store.now(), RETENTION) == []
     await prune(api.store)
     return state
 

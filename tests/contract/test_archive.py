@@ -414,6 +414,51 @@ async def test_a_tenant_has_its_own_retention_in_the_database(
         assert [item.id for item in await listed(cold, 3, ALL, own)] == hot
 
 
+@pytest.mark.parametrize("files", [False, True])
+async def test_a_job_has_its_own_retention_in_the_database(
+    store: Store, archive: Archive, time: Time, files: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Shorter than that of others, or longer, with all attempts; with an archive and without."""
+    short, long = (encode_options(Options(retention=days * 86_400.0, tags=("own",))) for days in (1, 10))
+    told = encode_options(Options(name='"retention": 1'))
+    groups = []
+    for options in (None, told, short, long):
+        before = {item.id for item in await listed(store)}
+        await ends(store, 7, options=options)
+        groups.append([item.id for item in await listed(store) if item.id not in before])
+    plain, similar, brief, kept = groups
+    attempts = {run_id: (await store.reads.run(TENANT, run_id)).attempts for run_id in kept}
+
+    async def pruned() -> list[UUID]:
+        while await store.usage_counts.count_usage(await store.now()):
+            pass
+        if files:
+            await Archiver(store, archive, retention=4 * DAY, guard=_Now(store)).tick()
+        idle = 0
+        while idle < 4:
+            idle = 0 if await store.pruning.prune(4 * DAY, 90 * DAY, 5) else idle + 1
+        return [item.id for item in await listed(store)]
+
+    time.advance(days=3)
+    assert await pruned() == [*kept, *similar, *plain]
+    time.advance(days=3)
+    assert await pruned() == kept
+    await ends(store, 1)
+    assert {run_id: (await store.reads.run(TENANT, run_id)).attempts for run_id in kept} == attempts
+    if files:
+        cold = archived(store, archive.storage)
+        assert [item.id for item in await listed(cold)][1:] == [*kept, *brief, *similar, *plain]
+        await archive.restore(FIRST, TENANT, time.now + DAY, (0, 0))
+        assert len(await listed(store)) == 29
+        time.advance(days=2)
+        assert (await pruned())[1:] == kept, "what was restored leaves again"
+    time.advance(days=8)
+    assert await pruned() == []
+    if files:
+        assert [item.id for item in await listed(cold)][1:] == [*kept, *brief, *similar, *plain]
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_what_history_refers_to_stays_while_it_cannot_be_archived(store: Store, time: Time) -> None:
     runs = await ends(store, 5)
     await store.archives.use_archive(used=True)

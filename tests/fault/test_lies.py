@@ -550,7 +550,8 @@ async def streams(tour: Tour) -> None:
     """Runs that a stream carries, and one that comes out of it into the store because it failed."""
     client, redis = tour.client, running(RedisServer)
     await client.put_queue("carried", stream={"address": redis.address})
-    for where in WHERE:
+    # The remote worker's first: the node's own worker leaves a stream to others unless it had runs of its own lately.
+    for where in reversed(WHERE):
         carried = 0
         async with asyncio.timeout(60):  # the servers learn of the stream when they next read the queues
             while carried < 5:

@@ -40,7 +40,7 @@ async def test_commands_of_the_archive(tmp_path: Path) -> None:
         assert len(await facts("archive", "read", day, "--limit", "3")) == 3
         assert "yes" in (await duetime("archive", "read", day)).stdout
         assert api.service.archive is not None
-        await api.service.archive.release(await api.store.now() - timedelta(days=30))
+        await api.service.archive.release(await api.store.now(), timedelta(days=30))
         for _ in range(4):
             await api.store.pruning.prune(timedelta(days=30), timedelta(days=30))
         assert (await api.store.reads.counts()).history == 0

@@ -13,7 +13,7 @@ from tests.unit.test_options import BESIDE, meaning, over_http, values_of
 
 CARRIED = {
     "queue", "priority", "retries", "retry", "timeout", "expires_in", "warn_after", "name", "tags", "owner",
-    "payload_ref", "archive_retention",
+    "payload_ref", "retention", "archive_retention",
 }  # fmt: skip
 """Options of a run in a stream. Every other option sends the run to the store: a new one too, until it is decided."""
 SCHEDULED_BY = {"tz": "cron", "day_match": "cron", "concurrency": "concurrency_key", "rate": "rate_key"}

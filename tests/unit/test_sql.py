@@ -48,6 +48,8 @@ ONLY_POSTGRES = {
     "hold_strays": "a file has one writer, so nobody else holds a row",
     "leave_day_to_files": "part of `note_removed_history` in SQLite",
     "note_dropped_day": "a file has no partitions",
+    "keeps_of_day": "a file has no partitions: the rows have an index",
+    "note_kept_rows": "the same",
     "archive_day_again": "the same",
     "note_thinned_day": "the same",
     "begin_usage_day": "SQLite counts row by row",
@@ -66,6 +68,8 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "has_kept": "part of `keeps_of_day` in PostgreSQL",
+    "prune_kept": "statements on the partition of a day in PostgreSQL",
     "claim_limited": "`claim_many` of chosen runs in PostgreSQL",
     "due_in_backlog": "part of `due_cursors` in PostgreSQL",
     "backlogs": "part of `due_cursors` in PostgreSQL",

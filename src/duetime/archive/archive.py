@@ -106,13 +106,18 @@ class Archive:
         log.info("archived %s: %d rows in %.1f s", date_of(day), rows, monotonic() - began)
         return True
 
-    async def release(self, past: datetime) -> list[str]:
-        """Compare the files of archived days that ended before `past`, and let the database remove their rows. Returns
-        what is wrong; the days at fault stay, and are archived again."""
+    async def release(self, trusted: datetime, retention: timedelta) -> list[str]:
+        """Compare the files of archived days of which rows are past their retention, and let the database remove these
+        rows. `retention`: that of all tenants and jobs without their own. Returns what is wrong; the days at fault
+        stay, and are archived again."""
         problems = []
         now = await self._store.now()
+        tenants = (await self._own("history_days")).values()
+        shortest = min([retention, *(timedelta(days=days) for days in tenants)])
+        of_jobs = await self._store.pruning.retentions_of_jobs()
         for each in await self._archives.archive_days():
-            if each.archived_at is None or each.released_at is not None or end_of(each.day) >= past:
+            kept = min([shortest, *(timedelta(days=days) for days in of_jobs.get(each.day, ()))])
+            if each.archived_at is None or each.released_at is not None or end_of(each.day) >= trusted - kept:
                 continue
             if each.restored_until is not None and each.restored_until > now:
                 continue
@@ -120,10 +125,6 @@ class Archive:
             if problem is not None:
                 problems.append(problem)
         return problems
-
-    async def shortest_history(self, default: timedelta) -> timedelta:
-        """For how long the database keeps history at least."""
-        return min([default, *[timedelta(days=days) for days in (await self._own("history_days")).values()]])
 
     async def _compare(self, day: ArchiveDay) -> str | None:
         parts = await self._archives.parts_of_day(day.day)

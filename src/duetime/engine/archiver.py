@@ -86,8 +86,7 @@ class Archiver:
                 if isinstance(error, StoreUnavailable):
                     break
         try:
-            shortest = await self._archive.shortest_history(self._retention)
-            for problem in await self._archive.release(now - shortest):
+            for problem in await self._archive.release(now, self._retention):
                 self._failed(problem)
             while await self._archive.expire(now):
                 pass

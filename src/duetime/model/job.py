@@ -67,6 +67,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds after which a run is reported as slow; it is not stopped."""
     expires_in: float | None = None
     """Seconds after its due time in which a run must start; after that it is skipped."""
+    retention: float | None = None
+    """Seconds for which the database keeps its ended runs."""
     archive_retention: float | None = None
     """Seconds for which the archive keeps its ended runs; 0: they are not archived."""
     traceparent: str | None = None

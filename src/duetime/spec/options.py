@@ -131,6 +131,15 @@ class TaskOptions(TypedDict, total=False):
             at_most=7 * DAY,
         ),
     ]
+    retention: Annotated[
+        Duration | None,
+        Option(
+            "How long the database keeps ended runs, instead of the setting `retention`. Rounded up to days.",
+            example="90d",
+            at_least=DAY,
+            at_most=36_525 * DAY,
+        ),
+    ]
     archive_retention: Annotated[
         Duration | None,
         Option(

@@ -23,9 +23,9 @@ class ArchivedDays:
         # From now on reads look into the files.
         return await connection.fetchval(SQL["leave_day_to_files"], day, self._now) is not None
 
-    async def may_drop(self, connection: Connection, day: int) -> bool:
+    async def may_drop(self, connection: Connection, day: int, *, partly: bool = False) -> bool:
         rows = await connection.fetchval(f"select count(*) from {table_of(day)}", timeout=_COUNT_TIMEOUT)
-        if await connection.fetchval(SQL["note_dropped_day"], day, self._now, rows) is not None:
+        if await connection.fetchval(SQL["note_dropped_day"], day, self._now, rows, partly) is not None:
             return True
         log.error("%s has %d rows, which is not what was archived: it stays", table_of(day), rows)
         problem = f"the database had {rows} rows when it was to be removed"

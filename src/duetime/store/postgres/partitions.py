@@ -21,6 +21,7 @@ from duetime.errors import reason_of
 from duetime.ids import first_id_at
 from duetime.model.microseconds import EPOCH
 from duetime.store.postgres.database import SQL, Connection, Database
+from duetime.store.postgres.kept_rows import KeptRows, keep_only
 from duetime.store.rules.spent_days import SPENT_FROM
 
 log = logging.getLogger("duetime.store")
@@ -38,6 +39,9 @@ _RETRY_LATER = (
 )
 _CREATE = "create table if not exists duetime.{name} (like duetime.{table} including all);"
 _ATTACH = "alter table duetime.{table} attach partition duetime.{name} for values from ('{start}') to ('{end}');"
+
+
+_LOCK = "select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))"
 
 
 class DayTable(NamedTuple):
@@ -83,18 +87,19 @@ async def keep_room_ahead(database: Database) -> int:
 class DropGuard(Protocol):
     async def may_detach(self, connection: Connection, day: int) -> bool: ...
 
-    async def may_drop(self, connection: Connection, day: int) -> bool:
-        """Asked once the day is detached, when no row can be added. False: it is attached again."""
+    async def may_drop(self, connection: Connection, day: int, *, partly: bool = False) -> bool:
+        """Asked once the day is detached, when no row can be added. False: it is attached again. `partly`: some rows
+        stay."""
 
 
 async def drop_older(database: Database, past: datetime, now: datetime, guard: DropGuard | None = None) -> int:
     """Detach and drop the partitions of history whose day ended before `past`; returns how many.
 
     Yesterday's partition always stays: it is needed if the clock steps back over midnight. A partition that a
-    transaction reads stays until a later round.
+    transaction reads stays until a later round. Of a day that jobs keep rows of, the others go (`kept_rows.py`).
     """
     async with database.connection() as connection:
-        return await _drop(connection, HISTORY, min(past, now - timedelta(days=1)), guard)
+        return await _drop(connection, HISTORY, min(past, now - timedelta(days=1)), guard, KeptRows(now))
 
 
 async def drop_spent(database: Database, before: datetime) -> int:
@@ -131,25 +136,50 @@ def table_of(day: int) -> str:
     return f"duetime.{HISTORY.name(EPOCH + timedelta(days=day))}"
 
 
-async def _drop(connection: Connection, of: DayTable, before: datetime, guard: DropGuard | None = None) -> int:
-    dropped = await _finish_drops(connection, of, before, guard)
+async def _drop(
+    connection: Connection,
+    of: DayTable,
+    before: datetime,
+    guard: DropGuard | None = None,
+    kept: KeptRows | None = None,
+) -> int:
+    dropped = await _finish_drops(connection, of, before, guard, kept)
     for name in await _attached(connection, of):
         if of.end_of(name) >= before:
+            continue
+        if kept is not None and await kept.is_settled(connection, of.day_of(name)):
             continue
         if guard is not None and not await guard.may_detach(connection, of.day_of(name)):
             continue
         detach = f"alter table duetime.{of.table} detach partition duetime.{name} concurrently"
         if not await _try(connection, detach):
             break
-        dropped += await _drop_detached(connection, of, name, guard)
+        dropped += await _drop_detached(connection, of, name, guard, kept)
     return dropped
 
 
-async def _drop_detached(connection: Connection, of: DayTable, name: str, guard: DropGuard | None) -> bool:
-    if guard is not None and not await guard.may_drop(connection, of.day_of(name)):
-        await _attach(connection, of, [of.end_of(name) - timedelta(days=1)])
+async def _drop_detached(
+    connection: Connection, of: DayTable, name: str, guard: DropGuard | None, kept: KeptRows | None
+) -> bool:
+    day, start = of.day_of(name), of.end_of(name) - timedelta(days=1)
+    keeps = [] if kept is None else await kept.keeps(connection, day)
+    may = guard is None or await guard.may_drop(connection, day, partly=bool(keeps))
+    # The guard may have counted the day again, and found more that is kept.
+    if not may or (kept is not None and await kept.keeps(connection, day) != keeps):
+        await _attach(connection, of, [start])
         return False
-    return await _try(connection, f"drop table if exists duetime.{name}")
+    if not keeps:
+        return await _try(connection, f"drop table if exists duetime.{name}")
+    try:
+        async with connection.transaction():
+            await connection.execute(_LOCK)
+            await keep_only(connection, day, f"duetime.{name}", keeps)
+            bounds = {"start": of.bound(start), "end": of.bound(start + timedelta(days=1))}
+            await connection.execute(_ATTACH.format(table=of.table, name=name, **bounds), timeout=_LOCK_TIMEOUT)
+    except _RETRY_LATER as error:
+        log.info("a later round keeps rows of %s (%s)", name, reason_of(error))
+        return False
+    return True
 
 
 async def _try(connection: Connection, statement: str) -> bool:
@@ -165,7 +195,7 @@ async def _try(connection: Connection, statement: str) -> bool:
 
 async def _attach(connection: Connection, of: DayTable, days: list[datetime]) -> int:
     async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))")
+        await connection.execute(_LOCK)
         missing = await _missing(connection, of, days)
         for statement, timeout in ((_CREATE, None), (_ATTACH, _LOCK_TIMEOUT)):
             script = "".join(
@@ -188,7 +218,9 @@ async def _missing(connection: Connection, of: DayTable, days: list[datetime]) -
     return missing
 
 
-async def _finish_drops(connection: Connection, of: DayTable, before: datetime, guard: DropGuard | None) -> int:
+async def _finish_drops(
+    connection: Connection, of: DayTable, before: datetime, guard: DropGuard | None, kept: KeptRows | None
+) -> int:
     """Finish interrupted drops of this process or of one that died; returns how many.
 
     A younger partition that is not attached was detached by an operator, and stays.
@@ -206,7 +238,7 @@ async def _finish_drops(connection: Connection, of: DayTable, before: datetime, 
         of.pattern,
     )
     old = [row[0] for row in leftovers if of.end_of(row[0]) < before]
-    return sum([await _drop_detached(connection, of, name, guard) for name in old])
+    return sum([await _drop_detached(connection, of, name, guard, kept) for name in old])
 
 
 async def _attached(connection: Connection, of: DayTable) -> list[str]:

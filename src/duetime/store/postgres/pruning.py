@@ -22,7 +22,10 @@ class PruningRole(Role, Pruning):
         archived = await self.transactions.value("read_meta", name=USED) == "on"
         guard = CountedDays(now, ArchivedDays(now) if archived else None)
         removed = await drop_older(self.database, min([past, *own.values()]), now, guard)
-        return removed + await self._thinning.thin(past, now, own, guard) if own else removed
+        return removed + await self._thinning.thin(past, now, own, guard)
+
+    async def retentions_of_jobs(self) -> dict[int, list[int]]:
+        return {row["day"]: row["keeps"] for row in await self.database.fetch("retentions_of_jobs")}
 
     async def oldest_history(self) -> datetime | None:
         async with self.database.connection() as connection:

@@ -563,7 +563,9 @@ create table duetime.usage_days (
     day integer primary key,
     counted_at timestamptz not null,
     closed_at timestamptz,
-    rows bigint -- in its partition; null: rows were restored, so that it cannot be compared
+    rows bigint, -- in its partition; null: rows were restored, so that it cannot be compared
+    keeps integer[] not null default '{}', -- the retentions of jobs with runs that ended on this day, in days
+    only_kept boolean not null default false -- whether all other rows were removed
 );
 
 -- Carried runs that have ended or landed (`functions/streams.sql`). One partition per UTC day of the milliseconds that the
@@ -603,7 +605,7 @@ create table duetime.archive_days (
     mark bigint, -- SQLite: up to this row of history
     released_at timestamptz, -- when the files were compared again, before rows are removed
     removed_at timestamptz, -- when rows were first removed
-    dropped_at timestamptz, -- PostgreSQL: when its partition was dropped
+    dropped_at timestamptz, -- PostgreSQL: when its partition was dropped, or got rows back: what it has is not in files
     restored_until timestamptz,
     problem text
 );

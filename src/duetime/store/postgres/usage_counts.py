@@ -27,11 +27,14 @@ _COUNT = f"""{MARK}select tenant_id, lane_id, count(*) as rows,
     count(*) filter (where end_state = {RunState.FAILED.value}) as failed, count(started_at) as attempts,
     coalesce(sum(greatest(0, (extract(epoch from finished_at - started_at) * 1000000)::bigint)), 0)::bigint as run_us,
     sum(coalesce(octet_length(args), 0) + coalesce(octet_length(result), 0) + coalesce(octet_length(logs), 0)
-        + coalesce(octet_length(error), 0))::bigint as bytes
+        + coalesce(octet_length(error), 0))::bigint as bytes,
+    count(*) filter (where position('"retention":'::bytea in options) > 0) as own
 from {{table}} where ctid >= $1::text::tid and ctid < $2::text::tid group by tenant_id, lane_id"""
 _TAKEN = (UndefinedTableError, DeadlockDetectedError)
 """Another node has dropped the day, or is detaching it: `detach partition … finalize` holds the table and waits for
 older snapshots, such as that of a count which waits for the table."""
+_KEEPS = f"""{MARK}select distinct duetime.kept_days(options) as days from {{table}}
+where ctid >= $1::text::tid and ctid < $2::text::tid and position('"retention":'::bytea in options) > 0"""
 _SUMS = ("runs", "failed", "attempts", "run_us", "bytes")
 
 
@@ -79,18 +82,27 @@ class CountedDays:
                 return False
         return self._inner is None or await self._inner.may_detach(connection, day)
 
-    async def may_drop(self, connection: Connection, day: int) -> bool:
+    async def may_drop(self, connection: Connection, day: int, *, partly: bool = False) -> bool:
         rows = await connection.fetchval(SQL["counted_usage_day"], day)
         if rows is not None:
             with suppress(UndefinedTableError):  # another node has dropped it
                 found = await counted(connection, table_of(day))
-                if sum(row["rows"] for row in found.values()) != rows:
+                if found.rows != rows:
                     async with connection.transaction():
                         await put(connection, day, found, self._now, closed_at=self._now)
-        return self._inner is None or await self._inner.may_drop(connection, day)
+        return self._inner is None or await self._inner.may_drop(connection, day, partly=partly)
 
 
-Found = dict[tuple[int, int], dict[str, int]]
+class Found:
+    """The sums of a day by tenant and lane, and for how many days jobs keep rows of it."""
+
+    def __init__(self) -> None:
+        self.sums: dict[tuple[int, int], dict[str, int]] = {}
+        self.keeps: set[int] = set()
+
+    @property
+    def rows(self) -> int:
+        return sum(sums["rows"] for sums in self.sums.values())
 
 
 async def count_day(connection: Connection, day: int, now: datetime, *, closed_at: datetime | None) -> None:
@@ -104,8 +116,7 @@ async def count_day(connection: Connection, day: int, now: datetime, *, closed_a
 
 
 async def counted(connection: Connection, table: str) -> Found:
-    """The sums of a day by tenant and lane."""
-    found: Found = {}
+    found = Found()
     start, blocks = 0, 1
     while start < blocks:
         blocks = await connection.fetchval("select pg_relation_size($1::text::regclass) / 8192", table)
@@ -113,8 +124,11 @@ async def counted(connection: Connection, table: str) -> Found:
         async with connection.transaction():
             await connection.execute("set local enable_seqscan = off; set local jit = off")
             rows = await connection.fetch(_COUNT.format(table=table), *bounds, timeout=DEADLINE)
+            if any(row["own"] for row in rows):
+                own = await connection.fetch(_KEEPS.format(table=table), *bounds, timeout=DEADLINE)
+                found.keeps.update(row["days"] for row in own if row["days"] is not None)
         for row in rows:
-            sums = found.setdefault((row["tenant_id"], row["lane_id"]), dict.fromkeys(("rows", *_SUMS), 0))
+            sums = found.sums.setdefault((row["tenant_id"], row["lane_id"]), dict.fromkeys(("rows", *_SUMS), 0))
             for name in sums:
                 sums[name] += row[name]
         start += _BLOCKS
@@ -124,8 +138,7 @@ async def counted(connection: Connection, table: str) -> Found:
 async def put(connection: Connection, day: int, found: Found, now: datetime, *, closed_at: datetime | None) -> None:
     """Replace what was counted of a day."""
     await connection.execute(SQL["forget_usage_of_day"], day)
-    whose = [[key[place] for key in found] for place in (0, 1)]
-    columns = [[sums[name] for sums in found.values()] for name in _SUMS]
+    whose = [[key[place] for key in found.sums] for place in (0, 1)]
+    columns = [[sums[name] for sums in found.sums.values()] for name in _SUMS]
     await connection.execute(SQL["put_usage"], day, *whose, *columns)
-    rows = sum(sums["rows"] for sums in found.values())
-    await connection.execute(SQL["end_usage_day"], day, now, closed_at, rows)
+    await connection.execute(SQL["end_usage_day"], day, now, closed_at, found.rows, sorted(found.keeps))

@@ -459,6 +459,9 @@ class Pruning(Protocol):
         stays.) Also creates partitions of history in advance if the store needs them.
         """
 
+    async def retentions_of_jobs(self) -> Mapping[int, Sequence[int]]:
+        """For how many days jobs keep runs that ended on a day, where that differs from all others, by the day."""
+
 
 class CallerTransactions(Protocol):
     """Calls inside a transaction of the caller, on the caller's own connection."""

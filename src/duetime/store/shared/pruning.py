@@ -34,6 +34,9 @@ class Pruning(SharedRole, ABC):
         partitions."""
 
     @abstractmethod
+    async def retentions_of_jobs(self) -> dict[int, list[int]]: ...
+
+    @abstractmethod
     async def oldest_history(self) -> datetime | None:
         """No row of history ended before this time."""
 

@@ -488,6 +488,9 @@ create index history_ends_of_jobs on history (tenant_id, end_state, job_id, run_
     where end_state is not null and end_state <> RunState.SUCCEEDED;
 create index history_ends_of_runs on history (tenant_id, end_state, run_id)
     where end_state is not null and end_state <> RunState.SUCCEEDED;
+-- Rows whose job has a retention of its own, by when it is over; the blob is `"retention":`, as in `prune_kept`.
+create index history_kept on history (finished_at + json_extract(cast(options as text), '$.retention') * 1000000)
+    where instr(options, x'22726574656e74696f6e223a') > 0;
 
 -- What tenants have used, by the UTC day on which attempts finished. Counted from history, which is removed later.
 create table usage (
@@ -546,7 +549,7 @@ create table archive_days (
     mark integer, -- SQLite: up to this row of history
     released_at integer, -- when the files were compared again, before rows are removed
     removed_at integer, -- when rows were first removed
-    dropped_at integer, -- PostgreSQL: when its partition was dropped
+    dropped_at integer, -- PostgreSQL only
     restored_until integer,
     problem text
 ) strict;

@@ -7,13 +7,18 @@ with day as (
 parts as (update duetime.archive_parts p set removed = true from day where p.day = day.day and not p.removed)
 select day from day;
 
--- note_dropped_day: record that a day is dropped, if it has as many rows as were archived
-update duetime.archive_days set dropped_at = $2::timestamptz where day = $1 and released_at is not null and rows = $3
-returning day;
+-- note_dropped_day: record that a day is dropped (or, of one that jobs keep rows of, nothing), if it has as many rows as were
+-- archived
+update duetime.archive_days set dropped_at = case when $4 then dropped_at else $2::timestamptz end
+where day = $1 and released_at is not null and rows = $3 returning day;
 
 -- note_thinned_day: rows of a day were removed
 with counted as (update duetime.usage_days set rows = rows - $2::bigint where day = $1)
 update duetime.archive_days set rows = rows - $2::bigint where day = $1;
+
+-- note_kept_rows: a day has only rows that jobs keep for so many days
+with counted as (update duetime.usage_days set keeps = $2::int[], only_kept = true, rows = $3::bigint where day = $1)
+update duetime.archive_days set rows = $3::bigint where day = $1;
 
 -- archive_day_again: archive a day once more
 update duetime.archive_days set archived_at = null, released_at = null, dropped_at = null, pass_no = pass_no + 1,

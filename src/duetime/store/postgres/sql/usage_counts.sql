@@ -21,14 +21,21 @@ left join duetime.lanes l on l.id = x.lane_id
 where not exists (select 1 from duetime.erasures e where e.tenant_id = x.tenant_id and e.started_at is not null)
 group by x.tenant_id, coalesce(l.queue, '');
 
--- end_usage_day: note when a day was counted, and whether that was the last time
-update duetime.usage_days set counted_at = $2, closed_at = $3, rows = $4 where day = $1;
+-- end_usage_day: note when a day was counted, whether that was the last time, and how long jobs keep rows of it
+update duetime.usage_days set counted_at = $2, closed_at = $3, rows = $4, keeps = $5::int[], only_kept = false where day = $1;
+
+-- keeps_of_day: for how many days jobs keep rows of a closed day, and whether it has no others
+select keeps, only_kept from duetime.usage_days where day = $1 and closed_at is not null;
+
+-- retentions_of_jobs: for how many days jobs keep rows of a closed day
+select day, keeps from duetime.usage_days where closed_at is not null and keeps <> '{}';
 
 -- counted_usage_day: how many rows a closed day had when it was counted
 select rows from duetime.usage_days where day = $1 and closed_at is not null;
 
--- note_restored_usage: rows of a day come back, so that it cannot be compared any more
-update duetime.usage_days set rows = null where day = $1;
+-- note_restored_usage: rows of a day come back, so that it cannot be compared any more, and has to be archived again
+with archived as (update duetime.archive_days set dropped_at = coalesce(dropped_at, duetime.now()) where day = $1)
+update duetime.usage_days set rows = null, only_kept = false where day = $1;
 
 -- prune_usage_days: forget which days were counted
 delete from duetime.usage_days where day < $1;
