@@ -60,6 +60,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "retry": policies,
     "delivery": st.sampled_from(["at_least_once", "at_most_once"]),
     "rate": st.sampled_from(["100/m", "5/s", "10/30s", "60/60s"]),
+    "retention": st.sampled_from(["1d", "90d", 100_000, timedelta(days=7)]),
     "tags": st.lists(words, max_size=5),
     "when": st.sampled_from(["every weekday at 9am", "tomorrow at 8"]),
     "tz": st.sampled_from(["Europe/Berlin", "UTC"]),
