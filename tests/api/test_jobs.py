@@ -144,9 +144,11 @@ async def test_a_time_in_the_past_runs_now_and_says_so(api: Served) -> None:
 async def test_a_task_that_nobody_has(api: Served) -> None:
     waits = (await api.post("/v1/jobs", {"task": "t"})).json
     assert "no worker provides the task" in waits["warnings"][0]
-    assert (await api.get(f"/v1/jobs/{waits['job_id']}/status")).json["waiting_for"] == "no_worker"
+    why = (await api.get(f"/v1/jobs/{waits['job_id']}/why")).json
+    assert (why["run_id"], [each["code"] for each in why["reasons"]]) == (waits["run_id"], ["no_worker"])
     later = (await api.post("/v1/jobs", {"task": "t", "run_in": "1h"})).json
-    assert (await api.get(f"/v1/jobs/{later['job_id']}/status")).json["waiting_for"] is None
+    why = (await api.get(f"/v1/jobs/{later['job_id']}/why")).json
+    assert [each["code"] for each in why["reasons"]] == ["not_due"]
 
 
 async def test_a_task_whose_name_is_nearly_right(api: Served) -> None:

@@ -161,7 +161,7 @@ async def test_only_the_arguments_of_a_job_are_missing(database_url: str, keys: 
             assert answer.status == 200, answer.body
             assert answer.json["args"] == {} and answer.json.get("target") is None
             assert "the key 'first', which this process does not have" in answer.json["args_problem"]
-        assert (await api.get(f"/v1/jobs/{job_id}/status")).json["waiting_for"] == "no_worker"
+        assert (await api.get(f"/v1/jobs/{job_id}/why")).json["reasons"][0]["code"] == "no_worker"
         for act in ("pause", "resume", "trigger"):
             answer = await api.post(f"/v1/jobs/{job_id}/{act}")
             assert answer.status in (200, 201), answer.body

@@ -209,6 +209,8 @@ EXCEPTIONS = {
     "starts": "a hundred for each limit, which go with it",
     "limits": "one for each key of a live run, and for an hour after; of queues: `queues`; of targets: as breakers",
     "suspects": "one for each task or recurring job that has lost workers, which go with it",
+    "past_workers": "100 for each tenant",
+    "trends": "one for each minute of a day and each hour of nine days in which runs ended",
     "lanes": "the setting lanes_per_tenant",
     "lane_requests": "the setting lanes_per_tenant",
     "lane_changes": "two for each lane that wakes, for an hour",

@@ -97,6 +97,7 @@ def test_only_these_are_open_to_callers_with_a_scope() -> None:
         *("create_job", "create_jobs", "list_jobs", "get_job", "change_job", "delete_job", "get_job_status"),
         *("cancel_job", "pause_job", "resume_job", "trigger_job", "backfill_job", "list_runs_of_job", "list_runs"),
         *("get_run", "cancel_run", "retry_run", "list_dead_letters", "replay_dead_letters", "discard_dead_letters"),
+        *("explain_run", "explain_job"),
         *("list_recent_runs", "preview_schedule", "watch_events", "get_me"),
     } == OPEN
 

@@ -13,6 +13,7 @@ from tests.browser.conftest import PATIENCE, WIDE, Looking, Shop
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
     "/": ("Now", "Runs per second"),
+    "/trends": ("Trends", "How late runs started"),
     "/jobs": ("Jobs", "Weekday report"),
     "/schedules": ("Schedules", "Weekday report"),
     "/jobs/new": ("New job", "Runs once, now."),

@@ -41,7 +41,7 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     page.locator("main table").get_by_role("link").first.click()
     expect(page.locator("main .head .badge")).to_have_text("Failed")
     expect(page.get_by_label("Error", exact=True)).to_contain_text("mail to board@example.com was refused")
-    expect(page.get_by_label("Log", exact=True)).to_contain_text("the mail server said no")
+    expect(page.get_by_role("list", name="Log of attempt 1")).to_contain_text("the mail server said no")
     arguments = page.get_by_role("region", name="Arguments")
     expect(arguments).not_to_contain_text("hunter2")
     page.get_by_role("button", name="Show values").click()
@@ -120,7 +120,7 @@ def test_a_run_is_followed_while_it_runs(looking: Looking) -> None:
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.locator("main .head .badge")).to_have_text("Cancelled")
-    expect(page.get_by_label("Log", exact=True)).to_contain_text("shelf 0")
+    expect(page.get_by_role("list", name="Log of attempt 1")).to_contain_text("shelf 0")
 
 
 def test_pausing_is_undone(looking: Looking) -> None:

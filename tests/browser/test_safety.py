@@ -38,7 +38,7 @@ def test_payloads_stay_text(looking: Looking, jobs: dict[str, dict[str, str]]) -
         page = looking.go(f"/runs/{made['run_id']}")
         seen = visible_lines(text)
         expect(page.get_by_label("Error", exact=True)).to_contain_text(seen)
-        expect(page.get_by_label("Log", exact=True)).to_contain_text(seen)
+        expect(page.get_by_role("list", name="Log of attempt 1")).to_contain_text(seen)
         page.get_by_role("button", name="Show values").click()
         said = visible_lines(json.dumps(text, ensure_ascii=False)[1:-1])
         expect(page.get_by_role("region", name="Arguments")).to_contain_text(said)

@@ -113,6 +113,9 @@ _RARE = (
     "insert into duetime.archive_parts (tenant_id, day, name, rows, read, bytes, checksum, first_run, last_run,"
     " pass_no, expires, keys) values ({tenant}, 1, 'a', 1, 1, 1, '', gen_random_uuid(), gen_random_uuid(), 1, 1, '')",
     "insert into duetime.suspects values ({tenant}, 'greet', gen_random_uuid(), 1, now())",
+    "insert into duetime.trends values ({tenant}, 60, now(), '')",
+    "insert into duetime.past_workers values (gen_random_uuid(), {tenant}, 'w', '{{}}', '{{}}', 1, now(), now(), '',"
+    " now(), true, 0, '{{}}')",
     "insert into duetime.tasks (tenant_id, name, told_at, seen_at) values ({tenant}, 'greet', now(), now())",
     "insert into duetime.tenant_secrets values ({tenant}, 'token', '', '{{}}', '{{}}', now(), now())",
     "insert into duetime.signing_secrets values ({tenant}, gen_random_uuid(), '', now())",

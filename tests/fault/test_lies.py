@@ -513,6 +513,10 @@ async def figures(tour: Tour) -> None:
     assert (await client.get_stats()).jobs.kind == "exact"
     await client.list_fires()
     assert (await client.get_demand("default")).queue == "default"
+    for ahead in ("1h", "14s"):  # without a run, and with one
+        job_id = await tour.job("near.greet", run_in=ahead)
+        await client.explain_job(job_id)
+        await client.cancel_job(job_id)
     moment = datetime.now(UTC)
     await client.list_jobs(fires_from=moment, fires_until=moment + timedelta(hours=1))
     some = sorted(tour.jobs)[:20]

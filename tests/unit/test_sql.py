@@ -38,6 +38,7 @@ ONLY_POSTGRES = {
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
     "hold_runs_at_hand": "a file has one writer, so nobody else holds a row",
     "held_in_transactions": "a file has one writer, so nobody else holds a row",
+    "take_back_registration": "a file writes the worker and its tasks in one transaction",
     "silent_sessions": "a file has no sessions that outlive their process",
     "end_abandoned": "the same",
     "mark_dead": "part of `end_runs` in SQLite",

@@ -33,6 +33,7 @@ from duetime.api.routes import (
     sources,
     tenants,
     usage,
+    waiting,
     workers,
 )
 
@@ -42,6 +43,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *job_edits.routes,
     *workers.routes,
     *runs.routes,
+    *waiting.routes,
     *graphs.routes,
     *dead_letters.routes,
     *bulk_actions.routes,

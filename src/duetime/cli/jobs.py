@@ -8,6 +8,7 @@ from duetime.cli import completion
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
 from duetime.cli.options import IdempotencyKey
+from duetime.cli.run_view import show_why
 from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 
 application = group("Inspect and control jobs.")
@@ -63,6 +64,13 @@ def show(command: ServerCommand, job: JobId) -> None:
 def status(command: ServerCommand, job: JobId) -> None:
     """Show the state of a job: its last run, its next one, and why it failed."""
     command.show(command.client.get_job_status(job))
+
+
+@application.command()
+@server_command
+def why(command: ServerCommand, job: JobId) -> None:
+    """Say why a job waits, and what to do about it."""
+    show_why(command, command.client.explain_job(job))
 
 
 @application.command()

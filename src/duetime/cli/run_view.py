@@ -7,18 +7,22 @@ from typing import Any
 from rich.markup import escape
 
 from duetime.cli.output import out
+from duetime.cli.server_commands import ServerCommand
 from duetime.cli.tables import columns_of, print_list, print_pairs, seconds, shown, state
 from duetime.text.visible import visible, visible_lines
-from duetime.wire.runs import AttemptView, RunView
+from duetime.wire.runs import AttemptView, RunView, WhyView
 
 _LINE = 30
 """Characters of the timeline."""
 _LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red", "DEBUG": "dim"}
 
 
-def show_run(run: RunView) -> None:
+def show_run(run: RunView, why: WhyView | None = None) -> None:
     out.print(heading(run), soft_wrap=True)
     print_pairs(_facts(run))
+    if why is not None and why.reasons:
+        out.print()
+        print_why(why)
     if run.attempts:
         out.print()
         print_list(
@@ -40,6 +44,28 @@ def show_run(run: RunView) -> None:
 
 def heading(run: RunView) -> str:
     return f"[bold]{escape(run.run_id)}[/]  {escape(run.task or '')}  {state(run.status)}"
+
+
+def show_why(command: ServerCommand, why: WhyView) -> None:
+    if command.json:
+        command.show(why)
+    elif why.reasons:
+        print_why(why)
+    else:
+        command.say("it does not wait")
+
+
+def print_why(why: WhyView) -> None:
+    """The reasons in words, the one that holds it now first."""
+    for each in why.reasons:
+        out.print(f"[yellow]{escape(visible(each.text))}[/]", soft_wrap=True)
+        for line in (each.fix, _ids("runs", each.runs), _ids("jobs", each.jobs)):
+            if line:
+                out.print(f"  [dim]{escape(visible(line))}[/]", soft_wrap=True)
+
+
+def _ids(word: str, ids: Sequence[str]) -> str:
+    return f"{word}: {' '.join(ids)}" if ids else ""
 
 
 def print_log(lines: Iterable[dict[str, Any]]) -> None:

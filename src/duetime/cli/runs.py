@@ -12,7 +12,7 @@ from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
-from duetime.cli.run_view import show_run
+from duetime.cli.run_view import show_run, show_why
 from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError
@@ -21,6 +21,7 @@ from duetime.wire.runs import LONGEST_DELAY
 runs = group("Inspect, cancel and retry runs.")
 dead = group("Dead letters, runs that used up their attempts: inspect, replay, discard.")
 
+_WAITING = ("PENDING", "BLOCKED", "RETRYING", "IN_STREAM")
 _COUNTED = 1000
 """The maximum count in a confirmation question."""
 
@@ -94,7 +95,14 @@ def show(
     if command.json:
         command.show(found)
     else:
-        show_run(found)
+        show_run(found, command.client.explain_run(run) if found.status in _WAITING else None)
+
+
+@runs.command()
+@server_command
+def why(command: ServerCommand, run: RunId) -> None:
+    """Say why a run waits, and what to do about it."""
+    show_why(command, command.client.explain_run(run))
 
 
 @runs.command()

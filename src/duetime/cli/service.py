@@ -1,5 +1,6 @@
 """`queues`, `breakers` and `workers`: the current state of the service."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -25,13 +26,17 @@ def list_queues(command: ServerCommand) -> None:
     """List the queues, with their waiting runs."""
     command.table(
         command.client.list_queues().items,
-        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low capped in_stream running rate"
-        " held_back",
+        "queue=name kind paused high=depth.high medium=depth.medium low=depth.low capped in_stream oldest=oldest_at"
+        " running arrivals ends rate held_back",
         "no queue has had a job yet: a queue is created by its first job",
         in_stream=lambda queue: sum(each.depth for each in queue.in_streams) or None,
         kind=lambda queue: queue.kind if queue.stream is None else queue.stream.broker,
         capped=lambda queue: "or more" if queue.depth.capped else None,
-        running=lambda queue: None if queue.running is None else f"{queue.running} of {queue.running_limit}",
+        running=lambda queue: (
+            queue.running if queue.running_limit is None else f"{queue.running} of {queue.running_limit}"
+        ),
+        arrivals=lambda queue: f"{queue.arrival_rate:.2f}/s",
+        ends=lambda queue: f"{queue.completion_rate:.2f}/s",
     )
 
 
@@ -166,11 +171,45 @@ def reset(command: ServerCommand, target: Annotated[str, typer.Argument(metavar=
 
 
 @list_command
-def workers(command: ServerCommand) -> None:
+def workers(
+    command: ServerCommand,
+    past: Annotated[
+        bool, typer.Option("--past", help="Those that left or were lost within a day, and what became of their runs.")
+    ] = False,
+) -> None:
     """List the workers, with their tasks and slots."""
+    found = command.client.list_workers()
+    if past:
+        command.table(
+            found.past,
+            "worker_id name state ended=ended_at reason held runs tasks",
+            "no worker has left or was lost within a day",
+            runs=lambda worker: [f"{run.run_id} {run.status}" for run in worker.runs] or None,
+        )
+        return
     command.table(
-        command.client.list_workers().items,
+        found.items,
         "worker_id name alive heard=heard_at version slots queues tasks",
         "no workers. Start one: duetime worker MODULE:APP",
         queues=lambda worker: worker.queues or "all",
+    )
+
+
+class TrendRange(StrEnum):
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+
+@list_command
+def trends(
+    command: ServerCommand,
+    range: Annotated[TrendRange, typer.Option("--range", help="The last hour, day or week.")] = TrendRange.HOUR,
+) -> None:
+    """Show lag, duration and throughput over the last hour, day or week. Steps in which nothing ended are omitted."""
+    found = command.client.get_trends(range.value)
+    command.table(
+        [step for step in found.steps if step.duration or step.succeeded or step.failed],
+        "at succeeded failed retried lost lag_p50=lag.p50 lag_p95=lag.p95 took_p50=duration.p50 took_p95=duration.p95",
+        "nothing ended in this time",
     )

@@ -1,14 +1,20 @@
 """Requests for statistics, future fires and the current caller."""
 
 from collections.abc import Iterable
+from typing import Literal
 
 from duetime.client.request import Ask, Length, Moment, given
-from duetime.wire.figures import Fires, Me, RecentRuns, Stats
+from duetime.wire.figures import Fires, Me, RecentRuns, Stats, Trends
 
 
 def get_stats(*, window: Length | None = None) -> Ask[Stats]:
     """The state of the tenant, and its activity in the last `window`."""
     return Ask("GET", "/v1/stats", Stats, given(window=window))
+
+
+def get_trends(range: Literal["hour", "day", "week"] | None = None) -> Ask[Trends]:
+    """Lag, duration and throughput over the last hour, day or week."""
+    return Ask("GET", "/v1/trends", Trends, given(range=range))
 
 
 def list_fires(*, start: Moment | None = None, end: Moment | None = None, step: Length | None = None) -> Ask[Fires]:

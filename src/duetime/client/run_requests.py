@@ -11,7 +11,7 @@ from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.demand import DemandView
 from duetime.wire.jobs import Deleted
-from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
+from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView, WhyView
 from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskDetails, TaskList, WorkerList
 
 
@@ -185,8 +185,18 @@ def resume_queue(queue: str) -> Ask[QueueView]:
     return Ask("POST", path("/v1/queues/{}/resume", queue), QueueView)
 
 
+def explain_run(run_id: str) -> Ask[WhyView]:
+    """Why a run waits, in words, with what to do about it."""
+    return Ask("GET", path("/v1/runs/{}/why", run_id), WhyView)
+
+
+def explain_job(job_id: str) -> Ask[WhyView]:
+    """Why a job waits: its run that starts next, or the job itself."""
+    return Ask("GET", path("/v1/jobs/{}/why", job_id), WhyView)
+
+
 def list_workers() -> Ask[WorkerList]:
-    """The workers of this tenant."""
+    """The workers of this tenant, and those that left or were lost within a day (`past`)."""
     return Ask("GET", "/v1/workers", WorkerList)
 
 

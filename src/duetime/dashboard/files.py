@@ -14,6 +14,7 @@ from duetime.dashboard.job_form import MODULE, options_module
 
 PAGES = (
     "/",
+    "/trends",
     "/jobs",
     "/jobs/new",
     "/jobs/{id}",

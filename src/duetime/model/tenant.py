@@ -1,6 +1,7 @@
 """A tenant: the owner of jobs, keys and limits; the isolation boundary. A queue: a named set of runs inside it."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -174,6 +175,15 @@ class Queue(msgspec.Struct, frozen=True):
     """How many run under its limit; not counted if there is none."""
     held_back: int = 0
     """Runs that wait because of their keys: for a slot, or for their rate."""
+
+
+class QueueHead(NamedTuple):
+    """The due runs of a queue that wait."""
+
+    oldest: datetime
+    """When the first of them became ready."""
+    arrived: int
+    """How many of them were due since a moment."""
 
 
 class TaskInfo(msgspec.Struct, frozen=True):

@@ -8,7 +8,13 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.defaults import Defaults, encode_defaults
+from duetime.model.run import RunState
 from duetime.model.target import is_target
+
+PAST_WORKERS = timedelta(days=1)
+"""How long a worker that ended stays visible."""
+MOST_PAST_WORKERS = 100
+"""How many of them a tenant keeps (`schema.sql`)."""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -76,6 +82,40 @@ class Worker(msgspec.Struct, frozen=True):
     def runs_tasks(self) -> bool:
         """Whether it provides tasks of an app: a server's own worker has only targets."""
         return any(not is_target(task) for task in self.tasks)
+
+
+class RunFate(NamedTuple):
+    """What became of a run that a worker held."""
+
+    run_id: UUID
+    task: str
+    state: RunState
+
+
+class PastWorker(msgspec.Struct, frozen=True):
+    """A worker that left, or that was lost."""
+
+    id: UUID
+    name: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...]
+    slots: int
+    started_at: datetime
+    heard_at: datetime
+    version: str
+    ended_at: datetime
+    lost: bool
+    """Whether its lease expired; otherwise it left by itself."""
+    held: int = 0
+    """How many runs it held then, of all tenants."""
+    runs: tuple[RunFate, ...] = ()
+    """Some of them, of one tenant."""
+
+    @property
+    def reason(self) -> str:
+        if self.lost:
+            return f"it sent no heartbeat after {self.heard_at:%Y-%m-%d %H:%M:%S} UTC, and its lease expired"
+        return "it stopped and left its runs" if self.held else "it stopped after its runs had ended"
 
 
 class Renewal(msgspec.Struct, frozen=True):

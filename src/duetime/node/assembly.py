@@ -39,6 +39,7 @@ from duetime.engine.settler import settling
 from duetime.engine.stream_keeper import StreamKeeper
 from duetime.engine.stream_lander import StreamLander
 from duetime.engine.surveyor import LoopLag, Surveyor
+from duetime.engine.trend_counter import TrendCounter
 from duetime.engine.usage_counter import UsageCounter
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied, InvalidInput, SettingsError, reason_of
@@ -365,6 +366,7 @@ def engine_loops(
         settling(store, interval=settings.poll),
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("usage", counter.tick, jitter=0.2),
+        Loop("trends", TrendCounter(store, guard=guard).tick, jitter=0.1),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("lanes", LaneSleeper(store.claims).tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),

@@ -164,3 +164,43 @@ class Me(Struct, frozen=True, kw_only=True):
     """The server's version."""
     scope: ScopeView | None = None
     """Null: all jobs of the tenant."""
+
+
+class PercentilesView(Struct, frozen=True):
+    """Seconds, exact to five percent."""
+
+    p50: float
+    p95: float
+
+
+class TrendStepView(Struct, frozen=True):
+    """What ended in one interval."""
+
+    at: datetime
+    succeeded: int
+    failed: int
+    cancelled: int
+    skipped: int
+    retried: int
+    lost: int
+    lag: PercentilesView | None
+    """From when runs were due to when they first started; null if none started."""
+    duration: PercentilesView | None
+    """Of attempts."""
+
+
+class TrendsQuery(Request, frozen=True):
+    range: Annotated[
+        Literal["hour", "day", "week"],
+        Meta(description="The last hour by minutes, the last day by quarters of an hour, or the last week by hours."),
+    ] = "hour"
+
+
+class Trends(Stale, frozen=True):
+    range: Literal["hour", "day", "week"]
+    start: datetime
+    step: float
+    """Seconds."""
+    steps: tuple[TrendStepView, ...]
+    exact: bool
+    """False: in some minutes more attempts ended than were read, and their counts are estimates."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from duetime.model.lists import JobStatus
+from duetime.model.waiting import ReasonCode
 from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
 from duetime.wire.fields import Cursor, InStreamView, PageSize, Stale
 
@@ -133,8 +134,32 @@ class JobStatusAnswer(Struct, frozen=True, kw_only=True):
     failure_reason: str | None
     certain: bool = True
     """False for a job whose run may be in a stream (`IN_STREAM`)."""
-    waiting_for: Literal["no_worker"] | None = None
-    """Why a due run has not started, if known: no live worker provides the task."""
+
+
+class ReasonView(Struct, frozen=True, kw_only=True):
+    """One reason why a run or a job waits."""
+
+    code: ReasonCode
+    text: str
+    """The reason in words. Times are relative to `at`."""
+    fix: str | None
+    """What to do about it; null: nothing, it passes by itself."""
+    until: datetime | None
+    """When it passes, if known."""
+    runs: tuple[str, ...]
+    """Runs that it waits for, at most five."""
+    jobs: tuple[str, ...]
+
+
+class WhyView(Struct, frozen=True, kw_only=True):
+    """Why a run or a job waits."""
+
+    job_id: str
+    run_id: str | None
+    """The run that waits; null for a job that has none."""
+    at: datetime
+    reasons: tuple[ReasonView, ...]
+    """The first one holds it now; empty if it does not wait."""
 
 
 class DeadLetterView(Struct, frozen=True, kw_only=True):

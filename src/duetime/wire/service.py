@@ -10,6 +10,7 @@ from duetime.spec.bodies import ExcludeBody
 from duetime.spec.fields import Length, Moment, RateText, Request, ScheduleText, Zone
 from duetime.wire.fields import InStreamView
 from duetime.wire.jobs import ScheduleView
+from duetime.wire.runs import RunStateName
 
 
 class PreviewRequest(Request, frozen=True):
@@ -79,8 +80,8 @@ class QueueView(Struct, frozen=True):
     depth: DepthView
     running_limit: int | None
     rate: str | None
-    running: int | None
-    """Running runs; counted only if `running_limit` is set."""
+    running: int
+    """Running runs. With a `running_limit` exact, otherwise at most five seconds old."""
     held_back: int
     """Runs that wait because of their keys: for a slot, or for their rate."""
     kind: Literal["store", "stream"] = "store"
@@ -92,6 +93,12 @@ class QueueView(Struct, frozen=True):
     """What is in its streams, as far as brokers answer; `depth` counts only what is in the store."""
     notes: tuple[str, ...] = ()
     """What to know about the stream, such as how durable a run in it is."""
+    oldest_at: datetime | None = None
+    """Since when the first due run waits in the store; null if none waits."""
+    arrival_rate: float = 0.0
+    """Runs that became due per second, over the last minute."""
+    completion_rate: float = 0.0
+    """Runs that ended per second, over the last minute."""
 
 
 class QueueList(Struct, frozen=True):
@@ -150,8 +157,42 @@ class WorkerView(Struct, frozen=True):
     """Whether its lease is valid."""
 
 
+class HeldRunView(Struct, frozen=True):
+    """A run that a worker held when it ended."""
+
+    run_id: str
+    task: str
+    status: RunStateName
+    """What became of it by now."""
+
+
+class PastWorkerView(Struct, frozen=True):
+    """A worker that ended within a day."""
+
+    worker_id: str
+    name: str
+    state: Literal["LOST", "ENDED"]
+    """`LOST`: its lease expired. `ENDED`: it stopped by itself."""
+    reason: str
+    ended_at: datetime
+    started_at: datetime
+    heard_at: datetime
+    tasks: tuple[str, ...]
+    """At most 20 of them."""
+    task_count: int
+    queues: tuple[str, ...]
+    slots: int
+    version: str
+    held: int
+    """How many runs it held when it ended."""
+    runs: tuple[HeldRunView, ...]
+    """Some of these, with what became of them."""
+
+
 class WorkerList(Struct, frozen=True):
     items: tuple[WorkerView, ...]
+    past: tuple[PastWorkerView, ...] = ()
+    """The workers that left or were lost within a day, newest first, at most 100."""
 
 
 class TaskView(Struct, frozen=True):

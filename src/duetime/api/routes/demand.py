@@ -7,6 +7,7 @@ from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.api.routes.queues import queue_name
 from duetime.api.service import Service
+from duetime.engine.queue_figures import WINDOW
 from duetime.engine.stream_depths import NOTHING, Sample
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
@@ -32,7 +33,6 @@ from duetime.wire.demand import MOST_MINUTES, DemandQuery, DemandView, DurationS
 
 routes = Routes("Queues and workers")
 
-_WINDOW = timedelta(minutes=1)
 _SPANS = (5, 15, MOST_MINUTES)
 """Minutes for which jobs are read: few, so that callers with different times share a reading."""
 _ASSUMED = 1.0
@@ -171,7 +171,7 @@ async def _demand(service: Service, tenant_id: int, asked: _Asked) -> DemandView
 
 async def _read(service: Service, tenant_id: int, asked: _Asked) -> _Readings:
     store = service.store
-    activity = await service.seen_activity.share(True, lambda: store.demand.activity(_WINDOW))
+    activity = await service.seen_activity.share(True, lambda: store.demand.activity(WINDOW))
     ahead = await store.demand.queue_ahead(tenant_id, asked.queue, activity.since, asked.step, asked.steps)
     coming = None
     if asked.minutes:
@@ -209,7 +209,7 @@ async def _duration(service: Service, found: _Readings, given: timedelta | None)
         return measured, "recent"
     before = known.look(place)
     if before is None:
-        before = (known.put(place, await _earlier(service, found), _WINDOW.total_seconds()),)
+        before = (known.put(place, await _earlier(service, found), WINDOW.total_seconds()),)
     return (_ASSUMED, "assumed") if before[0] is None else (before[0], "earlier")
 
 

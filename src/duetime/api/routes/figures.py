@@ -1,6 +1,7 @@
 """Statistics: the state of a tenant, recent runs, and future fires. Responses are cached for concurrent readers."""
 
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
@@ -13,6 +14,7 @@ from duetime.model.overview import Recent, Standing
 from duetime.model.schedule import check_moment
 from duetime.model.structs import struct_like
 from duetime.model.tenant import Queue
+from duetime.model.trends import HOUR, MINUTE, TrendStep, percentiles, stepped
 from duetime.spec.kinds import read_duration
 from duetime.wire.figures import (
     CountView,
@@ -21,6 +23,7 @@ from duetime.wire.figures import (
     Fires,
     FiresQuery,
     LagView,
+    PercentilesView,
     RecentRun,
     RecentRuns,
     RecentRunsOfJob,
@@ -28,6 +31,9 @@ from duetime.wire.figures import (
     Stats,
     StatsQuery,
     StepView,
+    Trends,
+    TrendsQuery,
+    TrendStepView,
     WaitingView,
 )
 from duetime.wire.service import DepthView
@@ -85,6 +91,46 @@ async def _stats(call: Call, window: timedelta) -> Stats:
         workers=len(alive),
         slots=sum(worker.slots for worker in alive),
     )
+
+
+_RANGES = {
+    "hour": (MINUTE, MINUTE, 60),
+    "day": (MINUTE, 15 * MINUTE, 96),
+    "week": (HOUR, HOUR, 168),
+}
+"""What is read, the length of a step, and how many there are."""
+
+
+@routes.get("/v1/trends", Action.READ, query=TrendsQuery, answer=Trends, replica=True)
+async def get_trends(call: Call) -> Trends:
+    """Read lag, duration and throughput over the last hour, day or week."""
+    read, step, count = _RANGES[call.query.range]
+    now = await call.store.now()
+    last = datetime.fromtimestamp(now.timestamp() // step.total_seconds() * step.total_seconds(), UTC)
+    start = last - step * (count if read is step and step == MINUTE else count - 1)
+    found = stepped(await call.store.trends.trends(call.tenant_id, read, start), start, step, count)
+    return Trends(
+        range=call.query.range,
+        start=start,
+        step=step / _SECOND,
+        steps=tuple(_trend(each) for each in found),
+        exact=not any(each.pace.estimated for each in found),
+    )
+
+
+def _trend(step: TrendStep) -> TrendStepView:
+    return struct_like(
+        TrendStepView,
+        step.pace,
+        at=step.at,
+        lag=_percentiles(step.pace.lags),
+        duration=_percentiles(step.pace.took),
+    )
+
+
+def _percentiles(sizes: Mapping[int, int]) -> PercentilesView | None:
+    found = percentiles(sizes)
+    return None if found is None else PercentilesView(round(found.p50, 6), round(found.p95, 6))
 
 
 @routes.get("/v1/fires", Action.READ, query=FiresQuery, answer=Fires, replica=True)

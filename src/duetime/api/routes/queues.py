@@ -1,6 +1,7 @@
 """Queues, workers and tasks."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -9,20 +10,25 @@ from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.stream_views import in_streams
+from duetime.engine.queue_figures import WINDOW
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
 from duetime.model.access import Action, Role
 from duetime.model.carried import StreamQueue, StreamSettings
+from duetime.model.demand import Activity, QueueActivity
 from duetime.model.limits import QueueLimits, parse_rate
 from duetime.model.name import check_name
 from duetime.model.structs import struct_like
-from duetime.model.tenant import Queue
+from duetime.model.tenant import Queue, QueueHead
+from duetime.model.worker import PastWorker
 from duetime.store.rules.stream_limits import are_set, limited_queue
 from duetime.streams.address import shown_address
 from duetime.streams.setup import CheckedStream, apply_change, broker_name, check_change, notes_on
 from duetime.wire.fields import InStreamView, Nothing
 from duetime.wire.service import (
     DepthView,
+    HeldRunView,
+    PastWorkerView,
     QueueList,
     QueueRequest,
     QueueView,
@@ -36,6 +42,7 @@ from duetime.wire.service import (
 )
 
 routes = Routes("Queues and workers")
+_PAST_TASKS = 20
 
 
 @routes.get("/v1/queues", Action.READ, answer=QueueList)
@@ -47,7 +54,8 @@ async def list_queues(call: Call) -> QueueList:
     for name in {each.queue for each in streams} - found.keys():
         found[name] = Queue(call.tenant_id, name)
     inside = await in_streams(call) if streams else ()
-    return QueueList(tuple(_view(call, found[name], streams, inside) for name in sorted(found)))
+    paces = await _paces(call)
+    return QueueList(tuple(_view(call, found[name], streams, inside, paces) for name in sorted(found)))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
@@ -92,14 +100,30 @@ async def resume_queue(call: Call) -> QueueView:
 
 @routes.get("/v1/workers", Action.READ, answer=WorkerList)
 async def list_workers(call: Call) -> WorkerList:
-    """List the workers of this tenant."""
+    """List the workers of this tenant, and those that left or were lost within a day."""
     store = call.service.store
     now, found = await store.now(), await store.leases.workers(call.tenant_id)
     return WorkerList(
         tuple(
             struct_like(WorkerView, each, worker_id=show("wrk", each.id), alive=each.lease_until > now)
             for each in found
-        )
+        ),
+        tuple(_past(each) for each in await store.leases.past_workers(call.tenant_id)),
+    )
+
+
+def _past(worker: PastWorker) -> PastWorkerView:
+    return struct_like(
+        PastWorkerView,
+        worker,
+        worker_id=show("wrk", worker.id),
+        state="LOST" if worker.lost else "ENDED",
+        tasks=worker.tasks[:_PAST_TASKS],
+        task_count=len(worker.tasks),
+        runs=tuple(
+            HeldRunView(show("run", run.run_id), run.task, run.state.name)  # type: ignore[arg-type]
+            for run in worker.runs
+        ),
     )
 
 
@@ -180,7 +204,20 @@ def queue_name(call: Call) -> str:
 async def _shown(call: Call, queue: Queue, notes: Sequence[str] = ()) -> QueueView:
     streams = await call.service.store.streams.stream_queues(call.tenant_id)
     inside = await in_streams(call, queue.name) if any(each.queue == queue.name for each in streams) else ()
-    return _view(call, queue, streams, inside, notes)
+    return _view(call, queue, streams, inside, await _paces(call, queue.name), notes)
+
+
+class _Paces(NamedTuple):
+    """What queues did in the last minute, and what waits in them."""
+
+    activity: Activity
+    heads: dict[str, QueueHead]
+
+
+async def _paces(call: Call, queue: str | None = None) -> _Paces:
+    store = call.service.store
+    activity = await call.service.seen_activity.share(True, lambda: store.demand.activity(WINDOW))
+    return _Paces(activity, await store.queues.queue_heads(call.tenant_id, activity.since, queue))
 
 
 def _view(
@@ -188,9 +225,11 @@ def _view(
     queue: Queue,
     streams: Sequence[StreamQueue],
     inside: Sequence[InStreamView],
+    paces: _Paces,
     notes: Sequence[str] = (),
 ) -> QueueView:
-    limits = queue.limits
+    limits, head = queue.limits, paces.heads.get(queue.name)
+    now = paces.activity.queues.get((queue.tenant_id, queue.name), QueueActivity())
     generations = [each for each in streams if each.queue == queue.name]
     current = next((each for each in generations if each.current), None)
     if current is not None and not notes:
@@ -201,12 +240,15 @@ def _view(
         depth=struct_like(DepthView, queue.depth),
         running_limit=limits.running,
         rate=None if limits.rate is None else str(limits.rate),
-        running=None if limits.running is None else queue.running,
+        running=now.running if limits.running is None else queue.running,
         kind="store" if current is None else "stream",
         stream=None if current is None else _stream_view(call, current),
         earlier_streams=sum(not each.current for each in generations),
         in_streams=tuple(each for each in inside if each.queue == queue.name),
         notes=tuple(notes),
+        oldest_at=None if head is None else head.oldest,
+        arrival_rate=round(paces.activity.rate(now.arrived + (0 if head is None else head.arrived)), 3),
+        completion_rate=round(paces.activity.rate(now.ended), 3),
     )
 
 

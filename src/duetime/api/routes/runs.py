@@ -2,7 +2,6 @@
 
 import os
 from contextlib import suppress
-from typing import Literal
 
 import msgspec
 
@@ -16,7 +15,7 @@ from duetime.api.stream_views import in_streams, run_in_stream, status_in_stream
 from duetime.errors import InStream
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.lists import JobReport, RunFilter
+from duetime.model.lists import RunFilter
 from duetime.wire.fields import Nothing
 from duetime.wire.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 
@@ -38,16 +37,7 @@ async def get_job_status(call: Call) -> JobStatusAnswer:
         retry_count=report.retry_count,
         attempts=report.attempts,
         failure_reason=report.failure_reason,
-        waiting_for=await _waiting_for(call, report),
     )
-
-
-async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | None:
-    store = call.store
-    if report.next_run is None or report.next_run > await store.now():
-        return None
-    job = await store.reads.job(call.tenant_id, report.job_id)
-    return None if await call.service.tasks.has(call.tenant_id, job.task) else "no_worker"
 
 
 @routes.get("/v1/jobs/{job_id}/runs", Action.READ, scoped=True, query=RunsOfJobQuery, answer=RunPage, replica=True)

@@ -22,6 +22,7 @@ import { Queues } from "./pages/queues.js";
 import { Run } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
 import { Sessions } from "./pages/sessions.js";
+import { TrendsPage } from "./pages/trends.js";
 import { Workers } from "./pages/workers.js";
 import { Asking } from "./parts/asking.js";
 import { Shortcuts } from "./parts/shortcuts.js";
@@ -31,6 +32,7 @@ import { Notes } from "./parts/notes.js";
 
 const PAGES = [
   [/^\/$/, Now, "Now"],
+  [/^\/trends$/, TrendsPage, "Trends"],
   [/^\/jobs$/, Jobs, "Jobs"],
   [/^\/jobs\/new$/, NewJob, "New job"],
   [/^\/jobs\/([^/]+)\/edit$/, EditJob, "Edit job"],
@@ -53,6 +55,7 @@ const PAGES = [
 
 const PLACES = [
   { href: "/", word: "Now" },
+  { href: "/trends", word: "Trends" },
   { href: "/schedules", word: "Schedules" },
   { href: "/jobs", word: "Jobs" },
   { href: "/runs", word: "Runs" },

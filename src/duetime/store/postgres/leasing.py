@@ -38,7 +38,7 @@ class LeasingRole(Role):
             try:
                 await self.database.execute("tell_tasks", worker.tenant_id, *columns(declared, 4))
             except QuotaExceeded:
-                await self.database.execute("leave", worker.id)
+                await self.database.execute("take_back_registration", worker.id)
                 raise
         return lease_until
 

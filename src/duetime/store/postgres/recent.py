@@ -10,6 +10,7 @@ from duetime.store.postgres.role import Role
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.shared.demand import DemandRole, activity, running_now
 from duetime.store.shared.figure_rows import recent
+from duetime.store.shared.trends import Ended, TrendRole
 
 _BLOCKS = 1000
 """How many blocks of history are read: 8 MB, some ten thousand attempts."""
@@ -49,6 +50,18 @@ class PostgresDemandRole(DemandRole, Role):
             await connection.execute(_BY_BLOCK)
             ended = await transaction.rows("activity", since=since, cut=_cut(blocks), **blocks)
         return activity(now, since, ended, running)
+
+
+class PostgresTrendRole(TrendRole, Role):
+    async def _ended(self, since: datetime, until: datetime) -> Ended:
+        async with self.database.transaction(readonly=True) as connection:
+            transaction = PostgresTransaction(connection)
+            blocks = await _newest_blocks(transaction, since, await connection.fetchval("select duetime.now()"))
+            await connection.execute(_BY_BLOCK)
+            rows = await transaction.rows("pace", since=since, until=until, **blocks)
+        cut = _cut(blocks)
+        seen = [row["at"] for row in rows if row["kind"] == "seen" and row["number"] == cut]
+        return Ended([row for row in rows if row["kind"] != "seen"], max([since, *seen]))
 
 
 async def _newest_blocks(transaction: PostgresTransaction, since: datetime, now: datetime) -> dict[str, Any]:

@@ -454,6 +454,25 @@ create table duetime.workers (
     token_hash bytea
 ) with (fillfactor = 50);
 
+-- Workers that left or were lost, for a day: what a missing worker did, and what it held.
+create table duetime.past_workers (
+    id uuid primary key,
+    tenant_id integer, -- null: worked for all tenants
+    name text not null,
+    tasks text[] not null,
+    queues text[] not null,
+    slots integer not null,
+    started_at timestamptz not null,
+    heard_at timestamptz not null,
+    version text not null,
+    ended_at timestamptz not null,
+    lost boolean not null, -- its lease expired; false: it left by itself
+    held integer not null, -- runs that it held then
+    run_ids uuid[] not null -- some of them
+);
+create index past_workers_by_age on duetime.past_workers (ended_at);
+create index past_workers_of_tenant on duetime.past_workers (coalesce(tenant_id, -1), ended_at, id);
+
 -- Which runs a worker holds: one row per claim, not per run.
 create table duetime.claims (
     worker_id uuid not null,
@@ -567,6 +586,16 @@ create table duetime.usage_days (
     keeps integer[] not null default '{}', -- the retentions of jobs with runs that ended on this day, in days
     only_kept boolean not null default false -- whether all other rows were removed
 );
+
+-- What ended in each minute of the last day, and in each hour of the last week (model/trends.py).
+create table duetime.trends (
+    tenant_id integer not null,
+    step integer not null, -- seconds: a minute or an hour
+    at timestamptz not null,
+    body bytea not null,
+    primary key (tenant_id, step, at)
+);
+create index trends_by_age on duetime.trends (step, at);
 
 -- Carried runs that have ended or landed (`functions/streams.sql`). One partition per UTC day of the milliseconds that the
 -- id begins with: a run has the same partition whenever it ends, so its id is unique although history is not.
@@ -1027,6 +1056,9 @@ create trigger within_quotas after insert on duetime.checkins referencing new ta
     for each statement execute function duetime.keep_quotas('checkins');
 create trigger within_quotas after insert on duetime.tasks referencing new table as added
     for each statement execute function duetime.keep_quotas('tasks');
+-- A worker that comes and goes fills no table.
+create trigger newest after insert on duetime.past_workers referencing new table as added
+    for each statement execute function duetime.keep_newest_workers();
 create trigger within_quotas before insert on duetime.queues for each row execute function duetime.keep_queues();
 create trigger within_quotas before insert on duetime.stream_queues for each row
     execute function duetime.keep_stream_queues();
@@ -1046,7 +1078,7 @@ begin
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users', 'limits',
         'breakers', 'attempts', 'handovers', 'tenant_secrets', 'signing_secrets', 'ended', 'dependents', 'edges', 'graphs',
         'nodes', 'followers', 'subscriptions', 'sources', 'issuers', 'bulk_actions', 'alerts', 'checkins', 'live_logs',
-        'suspects', 'archive_parts']
+        'suspects', 'archive_parts', 'trends']
     loop
         execute format('alter table duetime.%I enable row level security', name);
         -- `any` of one element instead of an equality: see `jobs_below`.
@@ -1054,7 +1086,7 @@ begin
             ' (tenant_id = any (array[duetime.current_tenant()]))', name);
         execute format('grant %s on duetime.%I to duetime_tenant', case name when 'audit' then 'select, insert'
             when 'suspects' then 'select' when 'terms' then 'select'
-            when 'archive_parts' then 'select' else 'select, insert, update, delete' end, name);
+            when 'archive_parts' then 'select' when 'trends' then 'select' else 'select, insert, update, delete' end, name);
     end loop;
     -- A limit's tenant owns its holds and starts.
     foreach name in array array['holds', 'starts'] loop
@@ -1065,7 +1097,7 @@ begin
         execute format('grant select on duetime.%I to duetime_tenant', name);
     end loop;
     -- Workers and tasks of no tenant serve every tenant.
-    foreach name in array array['workers', 'tasks'] loop
+    foreach name in array array['workers', 'past_workers', 'tasks'] loop
         execute format('alter table duetime.%I enable row level security', name);
         execute format('create policy serving on duetime.%I for select to duetime_tenant using'
             ' (duetime.current_tenant() is not null'

@@ -16,7 +16,7 @@ from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
-from duetime.store.postgres.recent import PostgresDemandRole, RecentRole
+from duetime.store.postgres.recent import PostgresDemandRole, PostgresTrendRole, RecentRole
 from duetime.store.postgres.role import Context
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.streams import StreamsRole
@@ -109,6 +109,7 @@ class PostgresStore(Store):
             allowances=AllowanceRole(context),
             figures=Figures(context),
             demand=PostgresDemandRole(context),
+            trends=PostgresTrendRole(context),
             streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, context.database.size)),
         )

@@ -42,7 +42,7 @@ from duetime.model.scope import Facts
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.model.session import NewSession, Opened, Session, SessionScope
 from duetime.model.source import Source, SourceProgress, StoredSource
-from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
+from duetime.model.tenant import NewTenant, Queue, QueueHead, TaskInfo, Tenant, TenantChange
 from duetime.model.token_bucket import TokenAsk, TokenGrant
 from duetime.model.worker import Lost
 
@@ -276,6 +276,9 @@ class Queues(Protocol):
 
     async def queues(self, tenant_id: int, cap: int = 10_000) -> list[Queue]:
         """The queues of a tenant by name, with their waiting runs, counted up to `cap` for each lane."""
+
+    async def queue_heads(self, tenant_id: int, since: datetime, queue: str | None = None) -> dict[str, QueueHead]:
+        """The due runs that wait in each queue that has any, with those due since a moment, up to a cap."""
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         """The tasks that live workers have for this tenant, by name."""

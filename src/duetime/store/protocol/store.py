@@ -24,7 +24,7 @@ from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
-from duetime.model.worker import Renewal, Seat, Worker, WorkerInfo
+from duetime.model.worker import PastWorker, Renewal, Seat, Worker, WorkerInfo
 from duetime.store.protocol.alert_subjects import AlertSubjects
 from duetime.store.protocol.archives import Archives
 from duetime.store.protocol.checkins import CheckIns
@@ -59,7 +59,9 @@ from duetime.store.protocol.service import (
     Tenants,
 )
 from duetime.store.protocol.streams import Streams
+from duetime.store.protocol.trends import Trends
 from duetime.store.protocol.usage_counts import UsageCounts
+from duetime.store.protocol.waiting import Waiting
 from duetime.store.rules.encrypted_columns import Reencryption
 from duetime.store.rules.limit_scopes import Rules
 
@@ -284,6 +286,10 @@ class Leases(Protocol):
     async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
         """Those of the runs that this worker holds now, as it claimed them."""
 
+    async def past_workers(self, tenant_id: int) -> list[PastWorker]:
+        """The workers that worked for a tenant and left or were lost within a day, newest first, with what became of
+        the tenant's runs that they held."""
+
     async def workers(self, tenant_id: int | None = None) -> list[Worker]:
         """The workers that have neither left nor been reaped: all, or those that work for a tenant."""
 
@@ -506,8 +512,10 @@ class Store(ABC):
     sessions: Sessions
     audit: Audit
     lists: Lists
+    waiting: Waiting
     figures: Figures
     demand: Demand
+    trends: Trends
     replay: Replay
     answers: Answers
     queues: Queues

@@ -30,15 +30,15 @@ _NAMES = {
         error errors exit_code expires failed failure fence fingerprint fires_per_second flow followed generation hash
         held_back hint history home_lane jobs key key_name keys kind lane_id level limit_id live logs losses lost made
         marks message met missed name name_hash need nodes note number object options otherwise owed owner parent
-        pass_no pauses ping pings place plan problem progress queue quotas rate read readings reason received repeated
-        requested_by result retried revision role rows rule run_us running running_runs runs said schedule seen settings
-        size skipped slots standing state state_before status step stored_jobs stretch submissions_per_second tag target
-        task tenant tenant_id text there tier timeout_ms token_hash told tried trips unended unmet unplanned value
-        version wanted weight wrapped wrapped_by
+        parked_by pass_no pauses ping pings place plan problem progress put_off_by queue quotas rate read readings
+        reason received repeated requested_by result retried revision role rows rule run_us running running_runs runs
+        said schedule seen settings size skipped slots standing state state_before status step stored_jobs stretch
+        submissions_per_second tag target task tenant tenant_id text there tier timeout_ms token_hash told trial tried
+        trips unended unmet unplanned value version waits wanted weight wrapped wrapped_by
     """,
     Kind.FLAG: """
-        among cancel_requested crowded elsewhere encrypt_args exact held known one_off open paused recurring retired
-        soon stopped unclaimed usable
+        among cancel_requested crowded elsewhere encrypt_args exact gone held known one_off open paused recurring
+        retired soon stopped unclaimed usable
     """,
     Kind.MOMENT: """
         archived_at at changed_at checked_at counts_from created_at died_at due_at end_finished_at end_started_at

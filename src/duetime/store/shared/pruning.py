@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from duetime.ids import first_id_at
+from duetime.model.trends import KEPT
+from duetime.model.worker import PAST_WORKERS
 from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 from duetime.store.shared.streams import CHANGED_RECENTLY
 from duetime.store.shared.transaction import SharedContext, SharedRole, Transaction
@@ -78,6 +80,10 @@ class Pruning(SharedRole, ABC):
         removed += await self._prune("prune_buckets", now, batch)
         await self.transactions.execute("prune_streams", since=now - CHANGED_RECENTLY)
         removed += await self._prune("prune_sessions", now, batch)
+        for step, kept in KEPT.items():
+            wanted = {"step": int(step.total_seconds()), "before": now - kept, "batch": batch}
+            removed += await self.transactions.execute("prune_trends", **wanted)
+        await self._prune("prune_past_workers", now - PAST_WORKERS, batch)
         removed += await self._prune("prune_login_links", now, batch)
         removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
         removed += await self._prune("prune_deleted_jobs", unused, batch)

@@ -1,10 +1,11 @@
 """Queues: pause, resume, limits and counts up to a cap; the tasks of live workers and their defaults."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
-from duetime.model.tenant import Queue, TaskInfo
+from duetime.model.tenant import Queue, QueueHead, TaskInfo
 from duetime.store.protocol.store import Claims
 from duetime.store.rules.stream_limits import are_set, streamed_queue
 from duetime.store.shared.queue_rows import stored_queues, task_infos
@@ -50,6 +51,16 @@ class QueueRole(SharedRole):
 
     async def queues(self, tenant_id: int, cap: int = _CAP) -> list[Queue]:
         return await self._queues(tenant_id, None, cap)
+
+    async def queue_heads(self, tenant_id: int, since: datetime, queue: str | None = None) -> dict[str, QueueHead]:
+        reading = self.transactions.reading(tenant_id)
+        found: dict[str, QueueHead] = {}
+        for row in await reading.rows("queue_heads", tenant_id=tenant_id, name=queue, since=since, cap=_CAP):
+            if row["ready_at"] is not None:
+                before = found.get(row["queue"], QueueHead(row["ready_at"], 0))
+                oldest = min(before.oldest, row["ready_at"])
+                found[row["queue"]] = QueueHead(oldest, before.arrived + row["arrived"])
+        return found
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         return task_infos(await self.transactions.reading(tenant_id).rows("list_tasks", tenant_id=tenant_id))

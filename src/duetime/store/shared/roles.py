@@ -30,6 +30,7 @@ from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.sources import SourceRole
 from duetime.store.shared.transaction import SharedContext
+from duetime.store.shared.waiting import WaitingRole
 
 
 class Control(ControlRole, EditingRole):
@@ -45,6 +46,7 @@ class SharedRoles(TypedDict):
     sessions: SessionRole
     audit: AccessRole
     lists: ListingRole
+    waiting: WaitingRole
     replay: ReplayRole
     answers: AnswerRole
     queues: QueueRole
@@ -77,6 +79,7 @@ def shared_roles(context: SharedContext, claims: Claims, clocks: ClockRole) -> S
         "sessions": SessionRole(context),
         "audit": access,
         "lists": ListingRole(context),
+        "waiting": WaitingRole(context),
         "replay": ReplayRole(context),
         "answers": AnswerRole(context),
         "queues": QueueRole(context, claims),

@@ -1,12 +1,13 @@
 """The runs that ended lately, from the newest rows of history."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from duetime.model.demand import Activity
 from duetime.model.overview import Recent
 from duetime.store.shared.demand import DemandRole, activity, running_now
 from duetime.store.shared.figure_rows import recent
 from duetime.store.shared.transaction import Transaction
+from duetime.store.shared.trends import Ended, TrendRole
 from duetime.store.sqlite.role import Role
 
 _ROWS = 20_000
@@ -37,3 +38,10 @@ class SqliteDemandRole(DemandRole, Role):
             return activity(now, since, ended, await running_now(transaction, since))
 
         return await self.transactions.run(work)
+
+
+class SqliteTrendRole(TrendRole, Role):
+    async def _ended(self, since: datetime, until: datetime) -> Ended:
+        rows = await self.transactions.rows("pace", since=since, until=until, most=_ROWS)
+        seen = [row["at"] for row in rows if row["kind"] == "seen" and row["number"] >= _ROWS]
+        return Ended([row for row in rows if row["kind"] != "seen"], max([since, *seen]))

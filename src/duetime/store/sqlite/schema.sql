@@ -400,6 +400,31 @@ create table workers (
     token_hash blob
 ) strict, without rowid;
 
+-- Workers that left or were lost, for a day: what a missing worker did, and what it held.
+create table past_workers (
+    id blob primary key,
+    tenant_id integer, -- null: worked for all tenants
+    name text not null,
+    tasks text not null,
+    queues text not null,
+    slots integer not null,
+    started_at integer not null,
+    heard_at integer not null,
+    version text not null,
+    ended_at integer not null,
+    lost integer not null, -- its lease expired; 0: it left by itself
+    held integer not null, -- runs that it held then
+    run_ids text not null -- some of them, as hex digits
+) strict;
+create index past_workers_by_age on past_workers (ended_at);
+create index past_workers_of_tenant on past_workers (coalesce(tenant_id, -1), ended_at, id);
+-- The newest of each tenant: a worker that comes and goes fills no table.
+create trigger past_workers_newest after insert on past_workers begin
+    delete from past_workers where id in (
+        select id from past_workers where coalesce(tenant_id, -1) = coalesce(new.tenant_id, -1)
+        order by ended_at desc, id desc limit -1 offset 100);
+end;
+
 -- Which runs a worker holds: one row per claim, not per run.
 create table claims (
     worker_id blob not null,
@@ -512,6 +537,16 @@ create table usage_place (
     counted_at integer not null
 ) strict;
 insert into usage_place (one, row, counted_at) values (1, 0, 0);
+
+-- What ended in each minute of the last day, and in each hour of the last week (model/trends.py).
+create table trends (
+    tenant_id integer not null,
+    step integer not null, -- seconds: a minute or an hour
+    at integer not null,
+    body blob not null,
+    primary key (tenant_id, step, at)
+) strict, without rowid;
+create index trends_by_age on trends (step, at);
 
 -- Carried runs that have ended or landed: an id acts once.
 create table spent (

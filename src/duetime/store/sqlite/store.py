@@ -28,7 +28,7 @@ from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
-from duetime.store.sqlite.recent import RecentRole, SqliteDemandRole
+from duetime.store.sqlite.recent import RecentRole, SqliteDemandRole, SqliteTrendRole
 from duetime.store.sqlite.role import Context
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.streams import StreamsRole
@@ -123,6 +123,7 @@ class SqliteStore(Store):
             allowances=AllowanceRole(context),
             figures=Figures(context),
             demand=SqliteDemandRole(context),
+            trends=SqliteTrendRole(context),
             streams=StreamsRole(context),
             survey=SurveyRole(context, lambda: (context.database.used, 1)),
         )

@@ -42,8 +42,10 @@ from duetime.model.lists import (
 from duetime.model.schedule import After, Schedule
 from duetime.model.scope import Facts, Scope
 from duetime.model.target import is_target
+from duetime.model.waiting import JobFacts, RunFacts
 from duetime.store.protocol.service import Answers, Figures, Lists, Replay
 from duetime.store.protocol.store import ROLES, Calendars, Control, Lifecycle, Reads, Store
+from duetime.store.protocol.waiting import Waiting
 from duetime.store.rules.labels import payload_in
 
 S = TypeVar("S", bound=Store)
@@ -70,6 +72,7 @@ def within(store: S, scope: Scope) -> S:
     open_roles: dict[str, Callable[[Any, Bounds], object]] = {
         "lifecycle": ScopedLifecycle,
         "lists": ScopedLists,
+        "waiting": ScopedWaiting,
         "reads": ScopedReads,
         "control": ScopedControl,
         "replay": ScopedReplay,
@@ -274,6 +277,28 @@ class ScopedReads(_Scoped[Reads]):
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
         await self._bounds.run(tenant_id, run_id)
         return await self._inner.run(tenant_id, run_id)
+
+
+class ScopedWaiting(_Scoped[Waiting]):
+    async def run_facts(self, tenant_id: int, run_id: UUID) -> RunFacts | None:
+        await self._bounds.run(tenant_id, run_id)
+        facts = await self._inner.run_facts(tenant_id, run_id)
+        if facts is None:
+            return None
+        runs = await self._bounds.runs(tenant_id, facts.named_runs)
+        return facts.within(runs, await self._bounds.jobs(tenant_id, facts.named_jobs))
+
+    async def waiting_run_of_job(self, tenant_id: int, job_id: UUID) -> UUID | None:
+        await self._bounds.job(tenant_id, job_id)
+        return await self._inner.waiting_run_of_job(tenant_id, job_id)
+
+    async def job_facts(self, tenant_id: int, job_id: UUID) -> JobFacts | None:
+        await self._bounds.job(tenant_id, job_id)
+        facts = await self._inner.job_facts(tenant_id, job_id)
+        if facts is None:
+            return None
+        followed = set() if facts.follows is None else await self._bounds.jobs(tenant_id, [facts.follows])
+        return facts.within(followed)
 
 
 class ScopedControl(_Scoped[Control]):

@@ -1,5 +1,5 @@
 // The layout of a graph: each node is right of all its parents and, within its column, near them. Also the critical
-// path: the chain of nodes with the longest duration.
+// path: the chain of nodes that ran, with the longest duration.
 
 const WIDE = 190;
 const HIGH = 58;
@@ -48,19 +48,21 @@ function sorted(nodes, edges) {
   return ready;
 }
 
+/** Only of nodes that have started: a node that was skipped, or still waits, delays nothing. */
 export function criticalPath(nodes, { order, parents }, now) {
   const took = new Map(
-    nodes.map((node) => {
-      const running = node.started_at && !node.finished_at ? (now - Date.parse(node.started_at)) / 1000 : 0;
-      return [node.name, node.duration || running || 0.001];
-    }),
+    nodes
+      .filter((node) => node.started_at)
+      .map((node) => [node.name, Math.max(0.001, ((node.finished_at ? Date.parse(node.finished_at) : now) - Date.parse(node.started_at)) / 1000)]),
   );
   const best = new Map();
-  order.forEach((name) => {
-    const before = parents.get(name).reduce((found, each) => (!found || best.get(each).sum > best.get(found).sum ? each : found), null);
+  const longest = (names) => names.reduce((found, each) => (!found || best.get(each).sum > best.get(found).sum ? each : found), null);
+  const ran = order.filter((name) => took.has(name));
+  ran.forEach((name) => {
+    const before = longest(parents.get(name).filter((each) => best.has(each)));
     best.set(name, { before, sum: took.get(name) + (before ? best.get(before).sum : 0) });
   });
-  const last = order.reduce((found, each) => (!found || best.get(each).sum > best.get(found).sum ? each : found), null);
+  const last = longest(ran);
   const path = [];
   for (let name = last; name; name = best.get(name).before) path.unshift(name);
   return { path, seconds: last ? best.get(last).sum : 0 };

@@ -8,9 +8,10 @@ import { html, useState } from "../core/view.js";
 import { day, length, moment, number, relative, title } from "../core/words.js";
 import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
 import { MaybeInStream } from "../parts/in_streams.js";
-import { JobButtons, nameOf } from "../parts/job_actions.js";
+import { JobButtons, isOver, nameOf } from "../parts/job_actions.js";
 import { Masked } from "../parts/masked.js";
 import { RunTable } from "../parts/run_table.js";
+import { Why } from "../parts/why.js";
 
 export function Job({ id }) {
   const { data: job, error, reload } = useData((signal) => get(`/v1/jobs/${id}`, {}, signal), ["job", id], { live: anything });
@@ -34,6 +35,7 @@ export function Job({ id }) {
     ${job.problem && html`<p class="trouble-line">Paused, because it cannot be processed: ${job.problem}</p>`}
     <div class="two">
       <div class="stack">
+        <${Why} path=${`/v1/jobs/${id}/why`} shown=${!isOver(job)} />
         <section class="card" aria-labelledby="how">
           <header>
             <h2 id="how">Last runs</h2>

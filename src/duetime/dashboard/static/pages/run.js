@@ -7,13 +7,16 @@ import { isReplayable } from "../core/job_fields.js";
 import { about } from "../core/live.js";
 import { may } from "../core/session.js";
 import { html, useEffect, useRef } from "../core/view.js";
-import { clockSeconds, length, title } from "../core/words.js";
+import { length, short, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Exact, Head, Loading, Meter, Moment, Wrong, look } from "../parts/basics.js";
 import { MaybeInStream } from "../parts/in_streams.js";
+import { Logs } from "../parts/logs.js";
 import { Masked } from "../parts/masked.js";
+import { Why } from "../parts/why.js";
 
 const LIVE = ["PENDING", "BLOCKED", "RUNNING", "RETRYING", "IN_STREAM"];
+const WAITS = ["PENDING", "BLOCKED", "RETRYING"];
 const isLive = (run) => !run || LIVE.includes(run.status);
 
 export function Run({ id }) {
@@ -23,6 +26,7 @@ export function Run({ id }) {
   useEffect(() => {
     last.current = run || null;
   });
+  const names = useWorkers(run);
   if (error && !run) return html`<${Head} title="Run" /><${Wrong} error=${error} />`;
   if (!run) return html`<${Head} title="Run" /><${Loading} />`;
   if (!run.certain) return html`<${MaybeInStream} word="Run" id=${run.run_id} at=${run.due_at} />`;
@@ -31,11 +35,13 @@ export function Run({ id }) {
     </${Head}>
     <div class="two">
       <div class="stack">
+        <${Why} path=${`/v1/runs/${run.run_id}/why`} shown=${WAITS.includes(run.status)} />
         ${run.status === "RUNNING" && html`<${Progress} run=${run} />`}
         <section class="card" aria-labelledby="timeline">
           <h2 id="timeline">Attempts</h2>
           <${Timeline} run=${run} />
-          ${[...run.attempts].reverse().map((attempt) => html`<${Attempt} key=${attempt.attempt + attempt.finished_at} attempt=${attempt} />`)}
+          <${Steps} run=${run} names=${names} />
+          ${[...run.attempts].reverse().map((attempt) => html`<${Attempt} key=${attempt.attempt + attempt.finished_at} attempt=${attempt} names=${names} />`)}
           ${!run.attempts.length && html`<p class="soft" style=${{ marginTop: "14px" }}>${run.status === "RUNNING" ? "The first attempt is running." : "No attempts yet."}</p>`}
         </section>
         ${run.result !== null && html`<section class="card" aria-labelledby="result">
@@ -76,7 +82,7 @@ function Progress({ run }) {
   return html`<section class="card" aria-label="Progress">
     <header><h2>${run.message || "Running"}</h2><span class="soft">${run.progress === null ? "" : `${Math.round(run.progress * 100)} % · `}${running}</span></header>
     <${Meter} share=${run.progress || 0} label="Progress" />
-    ${run.logs.length > 0 && html`<${Logs} lines=${run.logs} />`}
+    ${run.logs.length > 0 && html`<${Logs} lines=${run.logs} label="Log of the current attempt" live />`}
   </section>`;
 }
 
@@ -112,26 +118,50 @@ function Timeline({ run }) {
     <p class="hint">${words.join(" · ")}</p>`;
 }
 
-function Attempt({ attempt }) {
+/** The names of the workers that had the run, as far as they are known. */
+function useWorkers(run) {
+  const some = Boolean(run && (run.worker_id || run.attempts.some((attempt) => attempt.worker_id)));
+  const { data } = useData((signal) => (some ? get("/v1/workers", {}, signal) : null), ["names of workers", some]);
+  return new Map(data ? [...data.items, ...data.past].map((worker) => [worker.worker_id, worker.name]) : []);
+}
+
+const Worker = ({ id, names }) => (id ? html` on <span title=${id}>${names.get(id) || short(id)}</span>` : null);
+
+/** What happened to a run, in order. */
+function steps(run) {
+  const found = [{ at: run.due_at, says: "due" }];
+  run.attempts.forEach((attempt) => {
+    if (attempt.started_at) found.push({ at: attempt.started_at, says: `attempt ${attempt.attempt} started`, worker: attempt.worker_id });
+    const how = attempt.status === "LOST" ? "lost its worker" : attempt.status.toLowerCase();
+    found.push({ at: attempt.finished_at, says: `${attempt.started_at ? `attempt ${attempt.attempt} ` : ""}${how}`, took: attempt.duration, status: attempt.status });
+  });
+  if (run.status === "RUNNING") found.push({ at: run.started_at, says: `attempt ${run.attempt} started`, worker: run.worker_id, status: "RUNNING" });
+  if (run.status === "RETRYING") found.push({ at: run.ready_at, says: "next attempt", status: "RETRYING" });
+  if (run.finished_at) found.push({ at: run.finished_at, says: `run ${run.status.toLowerCase()}`, status: run.status });
+  return found;
+}
+
+function Steps({ run, names }) {
+  const due = Date.parse(run.due_at);
+  return html`<ol class="steps" aria-label="What happened">
+    ${steps(run).map((step, place) => html`<li key=${place} class=${look(step.status)}>
+      <${Exact} at=${step.at} /><span class="soft small nowrap">${place && Date.parse(step.at) >= due ? `+${length((Date.parse(step.at) - due) / 1000)}` : ""}</span>
+      <span>${step.says}<${Worker} id=${step.worker} names=${names} />${step.took === undefined || step.took === null ? "" : ` after ${length(step.took)}`}</span>
+    </li>`)}
+  </ol>`;
+}
+
+function Attempt({ attempt, names }) {
   return html`<article class="attempt">
     <header>
       <h3>Attempt ${attempt.attempt}</h3>
       <${Badge} status=${attempt.status} word=${title(attempt.status) + (attempt.failure && attempt.failure !== "error" ? `: ${attempt.failure.replaceAll("_", " ")}` : "")} />
-      <span class="soft small">${attempt.started_at ? html`started <${Exact} at=${attempt.started_at} />, took ${length(attempt.duration)}` : html`<${Exact} at=${attempt.finished_at} />`}</span>
+      <span class="soft small">${attempt.started_at ? html`took ${length(attempt.duration)}<${Worker} id=${attempt.worker_id} names=${names} />` : html`<${Exact} at=${attempt.finished_at} />`}</span>
     </header>
     ${attempt.error && html`<pre class="text" tabindex="0" aria-label="Error">${attempt.error}</pre>`}
-    ${attempt.logs.length > 0 && html`<${Logs} lines=${attempt.logs} />`}
+    ${attempt.logs.length > 0 && html`<${Logs} lines=${attempt.logs} label=${`Log of attempt ${attempt.attempt}`} />`}
   </article>`;
 }
-
-const Logs = ({ lines }) => html`<ol class="logs" tabindex="0" aria-label="Log">
-  ${lines.map((line, place) => {
-    const level = String(line.level || "info").toLowerCase();
-    return html`<li key=${place} class=${["warning", "error", "critical"].includes(level) ? level : ""}>
-      <span class="soft">${line.at ? clockSeconds(line.at) : ""}</span><span class="level">${level}</span><span>${line.text}</span>
-    </li>`;
-  })}
-</ol>`;
 
 function Facts({ run }) {
   const items = [
@@ -143,7 +173,7 @@ function Facts({ run }) {
     ["Finished", html`<${Exact} at=${run.finished_at} />`],
     ["Attempts", `${run.attempt}${run.lost ? `, ${run.lost} lost` : ""}`],
     ["Queue", `${run.queue}, ${title(run.priority)} priority`],
-    ["Worker", run.worker_id && html`<code class="small">${run.worker_id}</code>`],
+    ["Worker", run.worker_id && html`<a href="/workers"><code class="small">${run.worker_id}</code></a>`],
     ["Replay of", run.replays && html`<a href="/runs/${run.replays}"><code class="small">${run.replays}</code></a>`],
     ["Trace", run.trace_id && html`<code class="small">${run.trace_id}</code>`],
   ];

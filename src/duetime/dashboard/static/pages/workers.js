@@ -1,4 +1,4 @@
-// Workers: their tasks, the runs that they hold, and their leases.
+// Workers: their tasks, the runs that they hold, and their leases; those that left or were lost within a day.
 
 import { useData, useNow } from "../core/data.js";
 import { get } from "../core/http.js";
@@ -17,8 +17,24 @@ export function Workers() {
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.items.length && html`<div class="card"><${Empty} title="No workers.">Start one: <code>duetime worker module:app</code></${Empty}></div>`}
-    <div class="workers">${data && data.items.map((worker) => html`<${Worker} key=${worker.worker_id} worker=${worker} runs=${held.get(worker.worker_id) || []} more=${Boolean(runs && runs.next_cursor)} />`)}</div>`;
+    <div class="workers">${data && data.items.map((worker) => html`<${Worker} key=${worker.worker_id} worker=${worker} runs=${held.get(worker.worker_id) || []} more=${Boolean(runs && runs.next_cursor)} />`)}</div>
+    ${data && data.past.length > 0 && html`<${Past} workers=${data.past} />`}`;
 }
+
+const Past = ({ workers }) => html`<section aria-labelledby="past" style=${{ marginTop: "24px" }}>
+  <h2 id="past" style=${{ marginBottom: "10px" }}>Left or lost within a day</h2>
+  <div class="table"><table class="cards">
+    <thead><tr><th scope="col">Worker</th><th scope="col">State</th><th scope="col">When</th><th scope="col">Why</th><th scope="col">Its runs</th><th scope="col">Its tasks</th></tr></thead>
+    <tbody>${workers.map((worker) => html`<tr key=${worker.worker_id}>
+      <td><strong class="nowrap">${worker.name}</strong> <code class="small soft" title=${worker.worker_id}>${short(worker.worker_id)}</code></td>
+      <td><${Badge} status=${worker.state} word=${worker.state === "LOST" ? "Lost" : "Left"} /></td>
+      <td><${Moment} at=${worker.ended_at} /></td>
+      <td class="small">${worker.reason}</td>
+      <td class="small">${worker.held ? html`${worker.runs.map((run) => html`<div key=${run.run_id}><a href="/runs/${run.run_id}">${run.task}</a> <${Badge} status=${run.status} /></div>`)}${worker.held > worker.runs.length ? html`<div class="soft">held ${plural(worker.held, "run")}</div>` : ""}` : html`<span class="soft">held none</span>`}</td>
+      <td class="small soft">${worker.tasks.slice(0, 4).join(", ")}${worker.task_count > 4 ? ` and ${number(worker.task_count - 4)} more` : ""}</td>
+    </tr>`)}</tbody>
+  </table></div>
+</section>`;
 
 function Worker({ worker, runs, more }) {
   const now = useNow();

@@ -1,8 +1,8 @@
-// Charts by uPlot: bars over time, one series or several stacked ones.
+// Charts by uPlot over time: bars, one series or several stacked ones; or lines of lengths of time.
 
 import { colour, onTheme } from "../core/theme.js";
 import { html, useEffect, useRef, useState } from "../core/view.js";
-import { clock, clockSeconds, number } from "../core/words.js";
+import { clock, clockSeconds, day, length, moment, number } from "../core/words.js";
 import uPlot from "../vendor/uplot.js";
 
 function stacked(columns) {
@@ -10,7 +10,10 @@ function stacked(columns) {
   return columns.map((column) => column.map((value, place) => (sums[place] += value)));
 }
 
-function options(width, height, series, wide, hover) {
+const LONG = 26 * 3600;
+const step = (times) => (times && times.length > 1 ? times[1] - times[0] : 0);
+
+function options(width, height, series, wide, hover, lines) {
   const soft = colour("soft");
   const line = colour("line");
   const font = "12px system-ui, sans-serif";
@@ -22,7 +25,8 @@ function options(width, height, series, wide, hover) {
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     hooks: { setCursor: [(plot) => hover(plot.cursor.idx)] },
-    scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.08, wide ? 1 : 0.5)] } },
+    // A bar begins at its time: the last one needs room.
+    scales: { x: lines ? {} : { range: (plot, min, max) => [min, max + step(plot.data[0])] }, y: { range: (_, __, most) => [0, Math.max((most || 0) * 1.08, lines ? 0.001 : wide ? 1 : 0.5)] } },
     axes: [
       {
         stroke: soft,
@@ -31,28 +35,38 @@ function options(width, height, series, wide, hover) {
         grid: { show: false },
         ticks: { stroke: line, size: 4 },
         space: 70,
-        values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000))),
+        values: (plot, ticks) => {
+          const words = plot.scales.x.max - plot.scales.x.min > LONG ? day : clock;
+          return ticks.map((at) => words(new Date(at * 1000)));
+        },
       },
-      { stroke: soft, font, size: 44, grid: { stroke: line, width: 1 }, ticks: { show: false }, space: 34 },
+      {
+        stroke: soft,
+        font,
+        size: lines ? 62 : 44,
+        grid: { stroke: line, width: 1 },
+        ticks: { show: false },
+        space: 34,
+        ...(lines ? { values: (_, ticks) => ticks.map((value) => (value ? length(value) : "0")) } : {}),
+      },
     ],
     series: [
       {},
       ...series
         .map((each) => ({
           label: each.label,
-          paths: bars,
-          points: { show: false },
-          fill: colour(each.colour),
           stroke: colour(each.colour),
-          width: 0,
+          ...(lines
+            ? { width: 2, dash: each.dash, points: { size: 4 }, spanGaps: false }
+            : { paths: bars, points: { show: false }, fill: colour(each.colour), width: 0 }),
         }))
         .reverse(),
     ],
   };
 }
 
-/** `times` in seconds; `series`: [{label, colour, values}], stacked. */
-export function Chart({ times, series, height = 190, label, unit = "", onPick = null }) {
+/** `times` in seconds; `series`: [{label, colour, values}], stacked; with `lines`, of seconds and beside each other. */
+export function Chart({ times, series, height = 190, label, unit = "", onPick = null, lines = false }) {
   const place = useRef(null);
   const plot = useRef(null);
   const [at, setAt] = useState(null);
@@ -64,7 +78,7 @@ export function Chart({ times, series, height = 190, label, unit = "", onPick = 
     const draw = () => {
       if (plot.current) plot.current.destroy();
       const width = place.current.clientWidth || 600;
-      plot.current = new uPlot(options(width, height, series, unit === "", setAt), [[], ...series.map(() => [])], place.current);
+      plot.current = new uPlot(options(width, height, series, unit === "", setAt, lines), [[], ...series.map(() => [])], place.current);
       plot.current.over.addEventListener("click", () => {
         const index = plot.current.cursor.idx;
         if (pick.current && index !== null && index !== undefined) pick.current(index);
@@ -87,22 +101,25 @@ export function Chart({ times, series, height = 190, label, unit = "", onPick = 
   }, [names, height]);
 
   const latest = useRef(null);
-  latest.current = [times, ...stacked(series.map((each) => each.values)).reverse()];
+  const columns = series.map((each) => each.values);
+  latest.current = [times, ...(lines ? columns : stacked(columns)).reverse()];
   function fill() {
     if (plot.current && latest.current[0].length) plot.current.setData(latest.current);
   }
   useEffect(fill);
 
-  const read = at === null || at === undefined || at >= times.length ? null : reading(times[at], series, at, unit);
+  const read = at === null || at === undefined || at >= times.length ? null : reading(times, series, at, unit, lines);
   return html`<div class="chart" role="img" aria-label=${label}>
     <div ref=${place}></div>
     ${read && html`<div class="read" aria-hidden="true">${read}</div>`}
   </div>`;
 }
 
-function reading(time, series, at, unit) {
-  const parts = series.filter((each) => each.values[at] > 0).map((each) => `${amount(each.values[at])}${unit} ${each.label}`);
-  return `${clockSeconds(time * 1000)} · ${parts.join(", ") || "nothing"}`;
+function reading(times, series, at, unit, lines) {
+  const said = (value) => (lines ? length(value) : `${amount(value)}${unit}`);
+  const parts = series.filter((each) => each.values[at] > 0).map((each) => `${said(each.values[at])} ${each.label}`);
+  const words = times[times.length - 1] - times[0] > LONG ? (time) => moment(new Date(time)) : clockSeconds;
+  return `${words(times[at] * 1000)} · ${parts.join(", ") || "nothing"}`;
 }
 
 const amount = (value) => (Number.isInteger(value) ? number(value) : value.toFixed(value < 10 ? 2 : 1));

@@ -35,6 +35,17 @@ begin
     end;
 end $$;
 
+-- Keep the newest past workers of each tenant.
+create or replace function duetime.keep_newest_workers() returns trigger language plpgsql
+as $$
+begin
+    delete from duetime.past_workers where id in (
+        select o.id from (select distinct coalesce(tenant_id, -1) as tenant from added) a cross join lateral (
+            select p.id from duetime.past_workers p where coalesce(p.tenant_id, -1) = a.tenant
+            order by p.ended_at desc, p.id desc offset 100 for update skip locked) o);
+    return null;
+end $$;
+
 -- Refuse the rows of a statement if the tenant would exceed its quota.
 create or replace function duetime.check_quota(tenant integer, kind text) returns void language plpgsql
 as $$

@@ -20,6 +20,8 @@ delete from duetime.{table} where ctid = any(array(
 
 {erase: usage}
 
+{erase: trends}
+
 {erase: keys}
 
 {erase: labels}
@@ -39,6 +41,8 @@ delete from duetime.{table} where ctid = any(array(
 {erase: stream_queues}
 
 {erase: workers}
+
+{erase: past_workers}
 
 {erase: issuers}
 

@@ -56,6 +56,32 @@ select n.tenant_id, n.queue, e.since, count(*) filter (where t.end_state is not 
     count(t.started_at) as tried, coalesce(sum(extract(epoch from t.finished_at - t.started_at)), 0)::float8 as busy
 from edge e join tail t on t.finished_at >= e.since join duetime.lanes n on n.id = t.lane_id group by 1, 2, 3;
 
+-- template sizes(kind)
+select i.tenant_id, i.stretch, '{kind}', greatest(length(i.{kind}) - 2, 0) * 100 + substr(i.{kind}, 1, 2)::int, count(*)::int, null
+from inside i where i.{kind} is not null group by 1, 2, 4
+-- end
+
+-- pace: attempts that ended in each minute of a time, from the same blocks: by tenant and outcome, and by the size classes
+-- of lags and durations (model/trends.py); and since when rows were seen, by day
+with {tail},
+inside as materialized (
+    select t.tenant_id, floor(extract(epoch from t.finished_at - :since) / 60)::int as stretch, t.attempt_state, t.end_state,
+        case when t.first_started_at is null and t.started_at is not null
+            then (greatest(0, floor(extract(epoch from t.started_at - t.due_at) * 10000)))::bigint::text end as lags,
+        case when t.started_at is not null
+            then (greatest(0, floor(extract(epoch from t.finished_at - t.started_at) * 10000)))::bigint::text end as took
+    from tail t where t.finished_at >= :since and t.finished_at < :until
+)
+select i.tenant_id, i.stretch, 'state' as kind, i.attempt_state * 100 + coalesce(i.end_state, 99) as number,
+    count(*)::int as count, null::timestamptz as at
+from inside i group by 1, 2, 4
+union all
+{sizes: lags}
+union all
+{sizes: took}
+union all
+select 0, 0, 'seen', t.day, 0, min(t.finished_at) from tail t group by t.day;
+
 -- running_by_queue: what runs in slots of workers, by tenant and queue, up to a bound
 select tenant_id, queue, running, arrived, unplanned from duetime.running_by_queue(:since, :most);
 

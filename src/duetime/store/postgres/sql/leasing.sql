@@ -77,3 +77,6 @@ select id, lease_until,
                 where o.worker_id = c.worker_id and o.claim_no = c.claim_no)
         limit 1) is not null
 from renewed;
+
+-- take_back_registration: remove a worker that was refused after its row was written
+delete from duetime.workers where id = :worker_id;

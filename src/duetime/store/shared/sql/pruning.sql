@@ -3,6 +3,11 @@ delete from duetime.sessions where id in (
     select id from duetime.sessions where expires_at < :before::timestamptz order by expires_at limit :batch
     for update skip locked);
 
+-- prune_past_workers: forget workers that ended long ago
+delete from duetime.past_workers where id in (
+    select id from duetime.past_workers where ended_at < :before::timestamptz order by ended_at limit :batch
+    for update skip locked);
+
 -- prune_login_links: remove links that were not used in time
 delete from duetime.login_links where hash in (
     select hash from duetime.login_links where expires_at < :before::timestamptz order by expires_at limit :batch

@@ -12,6 +12,16 @@ union
 select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id and l.awake
 where t.state <> TenantState.ACTIVE;
 
+-- queue_heads: since when each lane of a tenant has due runs, and how many of them were due since a moment, up to a cap
+select l.queue, (
+        select min(r.ready_at) from duetime.runs r
+        where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()) as ready_at, (
+        select count(*) from (
+            select r.due_at from duetime.runs r
+            where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()
+            order by r.ready_at desc limit :cap) w where w.due_at >= :since) as arrived
+from duetime.lanes l where l.tenant_id = :tenant_id and l.awake and (:name::text is null or l.queue = :name);
+
 -- list_task_defaults: the last declared job defaults of a tenant's tasks
 select name, said from (
     select name, said, row_number() over (partition by name order by told_at desc, tenant_id nulls last) as place

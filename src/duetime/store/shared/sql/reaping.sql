@@ -1,7 +1,3 @@
--- forget_dead_workers: remove workers whose lease is over, except for one that is renewing it
-delete from duetime.workers where id in (
-    select w.id from duetime.workers w where w.lease_until <= duetime.clock() order by w.id for update skip locked);
-
 -- dead_claims: claims of workers that are gone or do not hold them, locked against other nodes
 select c.worker_id, c.claim_no, c.run_ids, c.standing from duetime.claims c
 where c.standing = ClaimStanding.NOT_HELD or not exists (select 1 from duetime.workers w where w.id = c.worker_id)

@@ -17,5 +17,15 @@ where c.worker_id = any(:ids::uuid[]) order by c.worker_id, c.run_id;
 select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
 where c.worker_id = :worker_id order by c.run_id;
 
--- leave: end a worker's lease
-delete from duetime.workers where id = :worker_id;
+-- list_past_workers: the workers that left or were lost, newest first, of those that worked for a tenant
+select id, name, tasks, queues, slots, started_at, heard_at, version, ended_at, lost as gone, held as count, run_ids
+from duetime.past_workers where coalesce(tenant_id, :tenant_id) = :tenant_id order by ended_at desc, id desc limit :limit;
+
+-- fates_of_runs: what became of runs: where they wait or run, or how they ended
+select r.id as run_id, l.task, null::smallint as end_state, r.attempt, r.lost, r.lane_id, r.worker_id
+from duetime.runs r join duetime.lanes l on l.id = r.home_lane
+where r.tenant_id = :tenant_id and r.id = any(:ids::uuid[])
+union all
+select h.run_id, l.task, h.end_state, h.attempt, h.lost, h.lane_id, h.worker_id
+from duetime.history h join duetime.lanes l on l.id = h.lane_id
+where h.tenant_id = :tenant_id and h.run_id = any(:ids::uuid[]) and h.end_state is not null;

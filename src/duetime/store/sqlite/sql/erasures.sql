@@ -19,6 +19,8 @@ delete from {table} where ({key}) in (select {key} from {table} where tenant_id 
 
 {erase: usage | tenant_id, day, queue}
 
+{erase: trends | tenant_id, step, at}
+
 {erase: keys | tenant_id, kind, key}
 
 {erase: labels | tenant_id, kind, value, job_id}
@@ -38,6 +40,8 @@ delete from {table} where ({key}) in (select {key} from {table} where tenant_id 
 {erase: stream_queues | tenant_id, queue, generation}
 
 {erase: workers | id}
+
+{erase: past_workers | id}
 
 {erase: issuers | tenant_id, name}
 

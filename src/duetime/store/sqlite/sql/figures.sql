@@ -46,6 +46,32 @@ select n.tenant_id, n.queue, e.since, count(*) filter (where t.end_state is not 
     count(t.started_at) as tried, coalesce(sum(t.finished_at - t.started_at), 0) / 1000000.0 as busy
 from edge e join tail t on t.finished_at >= e.since join lanes n on n.id = t.lane_id group by 1, 2, 3;
 
+-- template sizes(kind)
+select i.tenant_id, i.stretch, '{kind}', max(length(i.{kind}) - 2, 0) * 100 + cast(substr(i.{kind}, 1, 2) as integer), count(*),
+    null
+from inside i where i.{kind} is not null group by 1, 2, 4
+-- end
+
+-- pace: attempts that ended in each minute of a time, from the same rows: by tenant and outcome, and by the size classes of
+-- lags and durations (model/trends.py); and since when rows were seen
+with {tail},
+inside as materialized (
+    select t.tenant_id, (t.finished_at - :since) / 60000000 as stretch, t.attempt_state, t.end_state,
+        case when t.first_started_at is null and t.started_at is not null
+            then cast(max(t.started_at - t.due_at, 0) / 100 as text) end as lags,
+        case when t.started_at is not null then cast(max(t.finished_at - t.started_at, 0) / 100 as text) end as took
+    from tail t where t.finished_at >= :since and t.finished_at < :until
+)
+select i.tenant_id, i.stretch, 'state' as kind, i.attempt_state * 100 + coalesce(i.end_state, 99) as number, count(*) as count,
+    null as at
+from inside i group by 1, 2, 4
+union all
+{sizes: lags}
+union all
+{sizes: took}
+union all
+select 0, 0, 'seen', count(*), 0, min(finished_at) from tail having count(*) > 0;
+
 -- running_by_queue: what runs in slots of workers, by tenant and queue, up to a bound
 select n.tenant_id, n.queue, count(*) as running, count(*) filter (where r.due_at >= :since) as arrived,
     count(*) filter (where r.due_at >= :since and substr(r.id, 1, 6) = substr(r.job_id, 1, 6)) as unplanned
