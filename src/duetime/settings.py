@@ -244,6 +244,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     session_idle: Annotated[
         timedelta, kinds.duration("How long an unused browser session stays valid.", "5m", "30d")
     ] = timedelta(hours=2)
+    oidc_providers: Annotated[
+        Path | None,
+        kinds.file("The TOML file of identity providers for single sign-on (docs/sso.md); needs `public_url`."),
+    ] = None
     key_lifetime: Annotated[
         timedelta,
         kinds.duration(

@@ -20,7 +20,8 @@ from tests.support.served import Answer, Served
 from tests.support.waiting import eventually
 
 PINGS = {"ping", "ping_event", "ping_with_note", "ping_event_with_note"}
-OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"} | PINGS
+SSO = {"get_login_methods", "begin_sso_login", "finish_sso_login"}
+OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"} | SSO | PINGS
 """What anybody may ask. Whoever adds to it should know why."""
 KINDS = {
     "job_id": "job",

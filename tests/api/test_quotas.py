@@ -229,7 +229,7 @@ EXCEPTIONS = {
     "ended": "ends that have not been handed on: of live runs, for a moment",
     "events": "one for each batch of changes, for ten minutes, or until they were told",
     "audit": "one for each administrative request, and one a second for each key that submits; it is only added to",
-    "sessions": "50 for each API key",
+    "sessions": "50 for each API key, and for each person",
     "login_links": "20 for each API key",
     "fire_rates": "one for each tenant with a limit on its fires",
     "token_buckets": "one for each tenant and API key with a rate, while it is in use",

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from duetime.api import issuer_keys
+from duetime.api import guarded_fetch, issuer_keys
 from duetime.api.authentication import REMEMBERED
 from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
@@ -260,7 +260,7 @@ async def test_keys_are_fetched_and_rotate(database_url: str, monkeypatch: pytes
         if request.path == "/moved":
             raise web.HTTPFound("/jwks")
         if request.path == "/large":
-            return web.Response(body=b" " * (issuer_keys.MOST_BYTES + 1))
+            return web.Response(body=b" " * (guarded_fetch.MOST_BYTES + 1))
         return web.json_response(shown)
 
     app = web.Application()

@@ -13,7 +13,9 @@ from duetime.errors import Conflict, NotFound
 from duetime.ids import new_id
 from duetime.model.audit import AuditEntry
 from duetime.model.erasure import ErasureStep, name_hash
+from duetime.model.identity import Identity
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.session import EVERYWHERE, NewSession, new_token, token_hash
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantState
 from duetime.store.protocol.store import Store
 from duetime.store.rules.tenant_tables import OTHER_TABLES, TENANT_TABLES
@@ -134,6 +136,16 @@ async def test_nothing_that_a_tenant_has_written_is_left(
     assert erasure.removed["archive files"] >= 2
     (entry,) = [each.entry for each in await store.audit.audit(None) if each.entry.action == "tenants.erased"]
     assert (entry.object, entry.actor, entry.tenant_id) == (f"tenant {tenant.id}", "operator", None)
+
+
+async def test_the_sessions_of_people_with_a_role_in_it_end(store: Store, time: Time, tenant: Tenant) -> None:
+    for tenant_ids in ((DEFAULT_TENANT, tenant.id), (DEFAULT_TENANT,)):
+        person = Identity("acme", "https://id.example.com", f"{len(tenant_ids)}")
+        new = NewSession(new_id(), person.id, token_hash(new_token()), "", "", person, tenant_ids)
+        assert await store.sessions.begin_session(new, DAY, DAY) is not None
+    await store.erasures.plan_erasure(tenant.id, NOW, "operator", None)
+    await erase(store, time, tenant.id)
+    assert [each.identity for each in await store.sessions.sessions(EVERYWHERE)] == [person]
 
 
 async def test_a_number_is_never_used_again(store: Store, time: Time, tenant: Tenant) -> None:

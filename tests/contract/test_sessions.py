@@ -8,6 +8,7 @@ import pytest
 from duetime.errors import NotFound
 from duetime.ids import new_id
 from duetime.model.access import ApiKey, Role
+from duetime.model.identity import Identity
 from duetime.model.session import (
     EVERYWHERE,
     MOST_LINKS,
@@ -180,3 +181,27 @@ async def test_what_is_over_is_pruned(store: Store, time: Time) -> None:
     time.advance(minutes=2)
     assert await store.pruning.prune(DAY, DAY) == 2
     assert await store.pruning.prune(DAY, DAY) == 0
+
+
+async def test_a_person_has_sessions_without_a_key(store: Store) -> None:
+    person = Identity("acme", "https://id.example.com", "ann-1", "ann@example.com", (("groups", "ops"),))
+    token = new_token()
+    browser = ("192.0.2.1", "curl")
+    new = NewSession(new_id(), person.id, token_hash(token), *browser, person, (TENANT,))
+    made = await store.sessions.begin_session(new, DAY, HOUR)
+    assert made is not None and (made.identity, made.role, made.key_name) == (person, None, None)
+    again = NewSession(new.id, person.id, token_hash(new_token()), *browser, person, (TENANT,))
+    assert await store.sessions.begin_session(again, DAY, HOUR) is None, "one login, one session"
+    opened = await store.sessions.session_of(token_hash(token))
+    assert opened is not None and (opened.session_id, opened.key, opened.identity) == (new.id, None, person)
+    for scope, found in (
+        (SessionScope(tenant_id=TENANT), [made]),
+        (SessionScope(tenant_id=STRANGER), []),
+        (SessionScope(key_id=person.id), [made]),
+        (EVERYWHERE, [made]),
+    ):
+        assert await store.sessions.sessions(scope) == found
+    with pytest.raises(NotFound):
+        await store.sessions.end_session(SessionScope(tenant_id=STRANGER), new.id)
+    await store.sessions.end_session(SessionScope(tenant_id=TENANT), new.id)
+    assert await store.sessions.session_of(token_hash(token)) is None

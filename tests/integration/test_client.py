@@ -40,7 +40,7 @@ from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.support.working import working
 
-FOR_BROWSERS = {"docs", "login", "login_with_key", "logout"}
+FOR_BROWSERS = {"docs", "login", "login_with_key", "logout", "begin_sso_login", "finish_sso_login"}
 STREAMS = {"watch_events"}
 
 

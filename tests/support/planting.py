@@ -46,6 +46,8 @@ async def plant(world: World, tenant_id: int, marker: str) -> set[str]:
             link = _LINKS.get(table, {}).get(column)
             if column == "tenant_id":
                 row[column] = tenant_id
+            elif column == "tenant_ids":
+                row[column] = [tenant_id] if isinstance(world, PostgresWorld) else f"[{tenant_id}]"
             elif link is not None:
                 row[column] = ids[link]
             elif f"{table}.{column}" in _GIVEN:

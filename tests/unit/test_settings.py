@@ -381,6 +381,7 @@ class TestDescriptions:
             "cloud_access",
             "trusted_proxies",
             "shell_commands",
+            "oidc_providers",
             "public_url",
             "smtp_url",
             "mail_from",

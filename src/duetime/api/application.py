@@ -113,7 +113,7 @@ class _Door:
         status = reply.status or endpoint.status
         service.metrics.answered(endpoint, status)
         content = [reply.content] if reply.content is not None else await encode_answer(reply.value)
-        await _send(send, status, content, reply.media, {**told, **reply.headers})
+        await _send(send, status, content, reply.media, {**told, **reply.headers}, cookies=reply.cookies)
 
     async def _admit(
         self,
@@ -149,7 +149,7 @@ class _Door:
             if problem.kind is UNAUTHENTICATED:
                 failed_logins.failed(address, "logins")
             raise
-        if isinstance(answer, Reply) and "set-cookie" not in answer.headers:
+        if isinstance(answer, Reply) and not answer.cookies:
             failed_logins.failed(address, "logins")
         return answer
 
@@ -205,10 +205,17 @@ async def _refuse(send: Send, problem: Problem, receive: Receive | None = None) 
 
 
 async def _send(
-    send: Send, status: int, content: list[bytes], media: str, headers: Mapping[str, str], unread: Receive | None = None
+    send: Send,
+    status: int,
+    content: list[bytes],
+    media: str,
+    headers: Mapping[str, str],
+    unread: Receive | None = None,
+    cookies: tuple[str, ...] = (),
 ) -> None:
     """Send a response. With `unread`, read the rest of the body first, then close the connection."""
     lines = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    lines += [(b"set-cookie", each.encode("latin-1")) for each in cookies]
     lines += [
         (b"content-type", media.encode()),
         (b"content-length", b"%d" % sum(map(len, content))),

@@ -9,6 +9,7 @@ from uuid import UUID
 from duetime import ids
 from duetime.api.caller import Caller
 from duetime.model.audit import AuditEntry
+from duetime.model.identity import Identity
 from duetime.store.protocol.store import Store
 
 
@@ -31,6 +32,11 @@ class AuditTrail:
     ) -> None:
         tenant_id = who.tenant_id if in_tenant is True else in_tenant or None
         entry = AuditEntry(ids.new_id(), tenant_id, who.key_id, who.name, action, about, detail)
+        await self._store.audit.record([entry])
+
+    async def login(self, identity: Identity, tenant_id: int | None, address: str) -> None:
+        """Record that a person has logged in: in the first tenant that they have a role in."""
+        entry = AuditEntry(ids.new_id(), tenant_id, None, identity.label, "sessions.begin", identity.provider, address)
         await self._store.audit.record([entry])
 
     def submitted(self, who: Caller, first: UUID, last: UUID, count: int) -> None:

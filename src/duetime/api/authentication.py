@@ -7,33 +7,42 @@ requests (a stream, a waiting claim) are authenticated again before each message
 nodes within twice that time. A key of a tenant acts in that tenant only. A root key acts in the tenant that the request
 names (`Duetime-Tenant`), or in `default`. Tokens of users are in `tokens.py`.
 
+A person whom an identity provider vouches for (`sso/`), with a session or a token of the provider, has the role that
+the operator's rules give in the tenant that the request names, or in the first one.
+
 A caller with a scope may use the endpoints that are declared for it (`Endpoint.scoped`), and no others.
 """
 
+import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from uuid import UUID
 
 from duetime.api.browser_sessions import session_hash
-from duetime.api.caller import ANONYMOUS, Caller
+from duetime.api.caller import ANONYMOUS, Caller, User
 from duetime.api.endpoint import Endpoint
+from duetime.api.guarded_fetch import GuardedFetch
 from duetime.api.issuer_keys import IssuerKeys
 from duetime.api.lookup_cache import Memory
 from duetime.api.origin import is_own, refusal
 from duetime.api.peer import Peer
 from duetime.api.problems import ADDRESS, DELETING, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
-from duetime.api.tokens import Tokens, UserToken
+from duetime.api.sso.identities import Identities
+from duetime.api.tokens import Tokens
 from duetime.clock import SystemClock
 from duetime.crypto.signed_tokens import BadToken, RefusedClaims, looks_like_token, read_token
 from duetime.errors import NotFound, StoreError, reason_of
 from duetime.ids import show
 from duetime.model.access import Action, ApiKey, Role, may
+from duetime.model.identity import Identity, TenantGrant
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import hash_of, looks_like_key
 from duetime.model.network import is_inside
 from duetime.model.session import Opened
 from duetime.model.tenant import Tenant, TenantState
+from duetime.settings import Settings
 from duetime.store.protocol.store import Store
 from duetime.store.wrappers.scoped import closed
 from duetime.targets.address_guard import AddressGuard
@@ -51,9 +60,11 @@ _WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.EXPORT, Act
 
 
 class Gate:
-    def __init__(self, store: Store, guard: AddressGuard) -> None:
+    def __init__(self, store: Store, settings: Settings, guard: AddressGuard) -> None:
         self._store = store
-        self.tokens = Tokens(store, IssuerKeys(guard), REMEMBERED)
+        self._key_lifetime = settings.key_lifetime
+        self.tokens = Tokens(store, IssuerKeys(GuardedFetch(guard)), REMEMBERED)
+        self.identities = Identities(settings, REMEMBERED)
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
         self._sessions: Memory[bytes, Opened | None] = Memory(REMEMBERED)
         self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
@@ -69,15 +80,19 @@ class Gate:
             return ANONYMOUS
         token = bearer_of(headers)
         if looks_like_token(token):
-            user, tenant = await self._user(token, headers)
-            refuse_elsewhere(user.issuer.issuer.networks, peer)
-            _check_may(endpoint, user.issuer.issuer.role, tenant, scoped=True)
-            return user.caller(tenant)
+            return await self._by_token(endpoint, token, headers, peer)
         changes = endpoint.method != "GET"
         anew = changes and endpoint.may is Action.MANAGE_KEYS
         session_id = None
         if b"authorization" not in headers and b"cookie" in headers:
-            session_id, key = await self._key_of_session(headers, peer, changes=changes, anew=anew)
+            opened = await self._session(headers, peer, changes=changes, anew=anew)
+            session_id = opened.session_id
+            if opened.identity is not None:
+                who = await self._person(endpoint, opened.identity, opened.began_at, headers, session_id)
+                self._used_sessions.add(session_id)
+                return who
+            assert opened.key is not None
+            key = opened.key
         else:
             key = await self._key(headers, anew=anew)
         refuse_elsewhere(key.networks, peer)
@@ -150,29 +165,79 @@ class Gate:
             )
         return key
 
-    async def _user(self, text: str, headers: Mapping[bytes, bytes]) -> tuple[UserToken, Tenant]:
-        """The user of a token, and the tenant that it is for."""
+    async def _by_token(self, endpoint: Endpoint, text: str, headers: Mapping[bytes, bytes], peer: Peer) -> Caller:
+        """The caller of a token: a user of a tenant's issuer, or a person or service of an identity provider."""
         try:
             token = read_token(text)
+            if self.identities.concerns(token):
+                person = await self.identities.verify(token)
+                return await self._person(endpoint, person.identity, person.issued_at, headers, None)
             named = headers.get(b"duetime-tenant", b"").decode("latin-1")
             tenant = await self._tenant_named(self.tokens.tenant_of(token, named))
-            return await self.tokens.verify(token, tenant), tenant
+            user = await self.tokens.verify(token, tenant)
         except RefusedClaims as error:
-            told = str(error)
+            raise _refused_token(str(error)) from None
         except (BadToken, NotFound) as error:
             log.info("a token was refused: %s", reason_of(error))
-            told = "the token is not valid for this tenant"
-        raise Problem(
-            UNAUTHENTICATED,
-            told,
-            field="Authorization",
-            remedy="send a token that an issuer of the tenant has signed (docs/tokens.md)",
-            headers=_CHALLENGE,
+            raise _refused_token("the token is not valid for this tenant") from None
+        refuse_elsewhere(user.issuer.issuer.networks, peer)
+        _check_may(endpoint, user.issuer.issuer.role, tenant, scoped=True)
+        return user.caller(tenant)
+
+    async def _person(
+        self,
+        endpoint: Endpoint,
+        identity: Identity,
+        since: datetime,
+        headers: Mapping[bytes, bytes],
+        session_id: UUID | None,
+    ) -> Caller:
+        """A person in the tenant that the request names. A tenant without a role for this person, and one that does
+        not exist, get the same answer."""
+        grants = self.identities.grants(identity)
+        named = headers.get(b"duetime-tenant", b"").decode("latin-1")
+        found = await self._granted(grants, named)
+        if found is None:
+            raise Problem(
+                FORBIDDEN,
+                f"no group of this account gives access{' to this tenant' if named else ''}",
+                field="Duetime-Tenant" if named else None,
+                remedy="ask the operator of this service for access, then log in again",
+            )
+        grant, tenant = found
+        _check_may(endpoint, grant.role, tenant, scoped=grant.scope is not None)
+        tenants = tuple(each.tenant for each in grants if each.tenant is not None)
+        is_root = any(each.tenant is None for each in grants)
+        return Caller(
+            None,
+            grant.role,
+            tenant.id,
+            identity.label,
+            # What a person creates (keys, issuers) must not outlive their access without end (`model/key_grants.py`).
+            expires_at=since + self._key_lifetime if self._key_lifetime else None,
+            session_id=session_id,
+            scope=grant.scope,
+            user=User(
+                identity.id,
+                identity.provider,
+                identity.issuer,
+                identity.subject,
+                identity.email,
+                () if is_root else tenants,
+            ),
         )
 
-    async def _key_of_session(
-        self, headers: Mapping[bytes, bytes], peer: Peer, *, changes: bool, anew: bool
-    ) -> tuple[UUID, ApiKey]:
+    async def _granted(self, grants: Sequence[TenantGrant], named: str) -> tuple[TenantGrant, Tenant] | None:
+        """The first grant that holds in the tenant of this name, or (without a name) in any that exists."""
+        for grant in grants:
+            if grant.tenant is None:
+                return grant, await (self._tenant_named(named) if named else self.tenant(DEFAULT_TENANT))
+            if grant.tenant == named or not named:
+                with contextlib.suppress(NotFound):
+                    return grant, await self._tenant_named(grant.tenant)
+        return None
+
+    async def _session(self, headers: Mapping[bytes, bytes], peer: Peer, *, changes: bool, anew: bool) -> Opened:
         hash = session_hash(headers, peer)
         found = None if hash is None else await self._opened(hash, anew=anew)
         if found is None:
@@ -180,15 +245,15 @@ class Gate:
                 UNAUTHENTICATED,
                 "the session has ended",
                 field="Cookie",
-                remedy="log in with a new link",
+                remedy="log in again",
                 headers=_CHALLENGE,
             )
         if changes and not is_own(headers):
             raise refusal("use the dashboard of this server; a proxy must forward the Host header")
-        return found.session_id, found.key
+        return found
 
     async def _opened(self, hash: bytes, *, anew: bool) -> Opened | None:
-        """The session with this hash, and its key."""
+        """The session with this hash, and its key or person."""
         if not anew and (remembered := self._sessions.look(hash)) is not None:
             return remembered[0]
         changes = self.changes
@@ -245,6 +310,16 @@ def bearer_of(headers: Mapping[bytes, bytes]) -> str:
     """The key or token of a request; empty if it has none."""
     scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _refused_token(told: str) -> Problem:
+    return Problem(
+        UNAUTHENTICATED,
+        told,
+        field="Authorization",
+        remedy="send a token that an issuer of the tenant has signed (docs/tokens.md), or log in again (duetime login)",
+        headers=_CHALLENGE,
+    )
 
 
 def _check_role(endpoint: Endpoint, role: Role) -> None:

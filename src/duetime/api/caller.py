@@ -11,8 +11,20 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.scope import Scope
 
 
-class Caller(msgspec.Struct, frozen=True, gc=False):
-    """The key or token of a request, and the tenant that it acts in."""
+class User(msgspec.Struct, frozen=True):
+    """A person or a service that an identity provider vouches for (`model/identity.py`)."""
+
+    id: UUID
+    provider: str
+    issuer: str
+    subject: str
+    email: str | None
+    tenants: tuple[str, ...]
+    """Those that it has a role in; none for `root`, which has one in all."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The key, the token or the person of a request, and the tenant that it acts in."""
 
     key_id: UUID | None
     role: Role | None
@@ -28,10 +40,18 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     """The part of the tenant's jobs that it may see and control; None: all."""
     issuer_id: UUID | None = None
     """The issuer of the token that the request carried, instead of a key."""
+    user: User | None = None
+
+    @property
+    def holder_id(self) -> UUID | None:
+        """Whose browser sessions are the caller's own."""
+        return self.key_id if self.user is None else self.user.id
 
     @property
     def counts_as(self) -> UUID | None:
-        """Whose requests count together: those of a key, or of a user with tokens."""
+        """Whose requests count together: those of a key, of a person, or of a user with tokens."""
+        if self.user is not None:
+            return self.user.id
         if self.issuer_id is None or self.scope is None:
             return self.key_id
         return UUID(bytes=blake2b(str(self.scope.owner).encode(), digest_size=16, key=self.issuer_id.bytes).digest())

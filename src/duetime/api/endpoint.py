@@ -22,6 +22,8 @@ class Reply(msgspec.Struct, frozen=True):
     content: bytes | None = None
     """The body, instead of a value."""
     media: str = JSON
+    cookies: tuple[str, ...] = ()
+    """Values of `Set-Cookie`."""
 
 
 class Stream(msgspec.Struct, frozen=True):

@@ -46,6 +46,11 @@ def page_routes() -> list[Route]:
     ]
 
 
+def stylesheets() -> list[str]:
+    """The addresses of the dashboard's styles."""
+    return [f"/assets/{_files().version}/style/{name}.css" for name in ("base", "parts", "pages")]
+
+
 @cache
 def _files() -> Files:
     """Read and packed once, however many servers there are in a process."""

@@ -18,6 +18,7 @@ from duetime.api.peer import Front
 from duetime.api.ping_limits import PingLimits
 from duetime.api.replica import Replica
 from duetime.api.secret_access import KnownSecrets
+from duetime.api.sso.login_flow import LoginFlow
 from duetime.api.task_registry import Tasks
 from duetime.api.usage_limits import Limits
 from duetime.archive.archive import archive_of
@@ -81,7 +82,8 @@ class Service:
         self.archive = archive_of(store, settings)
         self.archive_runs = None if self.archive is None else ArchiveRuns(store, self.archive)
         self.targets = TargetRules(settings)
-        self.gate = Gate(store, self.targets.guard)
+        self.gate = Gate(store, settings, self.targets.guard)
+        self.login_flow = LoginFlow(store, settings, self.gate.identities)
         self.secrets = KnownSecrets(store, self.targets)
         self.links = CompletionLinks(store.tenants)
         self.events = EventHub(store)
@@ -106,6 +108,7 @@ class Service:
             await self.archive_runs.close()
         await self.events.close()
         await self.gate.tokens.close()
+        await self.gate.identities.close()
         if self.replica is not None:
             await self.replica.close()
         await self.streaming.close()

@@ -31,6 +31,7 @@ from duetime.api.routes import (
     secrets,
     sessions,
     sources,
+    sso,
     tenants,
     usage,
     waiting,
@@ -71,5 +72,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *health.routes,
     *reference.routes,
     *sessions.routes,
+    *sso.routes,
 )
 reference.described.extend(ENDPOINTS)

@@ -59,6 +59,8 @@ _BY_NAME: dict[str, LimitName] = {
     "claim_runs": "polls",
     "login": "logins",
     "login_with_key": "logins",
+    "begin_sso_login": "logins",
+    "finish_sso_login": "logins",
 }
 _BY_ACTION: dict[Action, LimitName] = {Action.READ: "reads", Action.READ_AUDIT: "reads", Action.WORK: "work"}
 
@@ -146,7 +148,7 @@ class Limits:
         standings = Standings()
         taken: list[Bucket] = []
         share = self._settings.key_submission_share
-        key_id = who.key_id or who.issuer_id  # all users of an issuer together: each bucket is a row
+        key_id = who.key_id or who.issuer_id  # all users of an issuer, and all people, together: each bucket is a row
         parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(key_id, share / 100), (None, 1.0)]
         for key_id, part in parts:
             rate = most * part

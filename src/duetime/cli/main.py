@@ -22,6 +22,7 @@ from duetime.cli import (
     import_commands,
     issuers,
     jobs,
+    login,
     migrate,
     notifications,
     preview,
@@ -82,6 +83,9 @@ application.add_typer(admin.keys, name="keys")
 application.add_typer(issuers.application, name="issuers")
 application.add_typer(sessions.sessions, name="sessions")
 application.command("login-link")(sessions.login_link)
+application.command("login")(login.login)
+application.command("logout")(login.logout)
+application.command("whoami")(login.whoami)
 application.add_typer(encryption.application, name="encryption")
 application.command("export")(export.export)
 application.command("usage")(usage.usage)

@@ -17,6 +17,7 @@ from duetime.wire.admin import (
 from duetime.wire.encryption import EncryptionView
 from duetime.wire.erasures import ErasurePage, ErasureView
 from duetime.wire.service import Health
+from duetime.wire.sso import LoginMethods
 from duetime.wire.workers import (
     TOKEN_HEADER,
     AskParents,
@@ -144,6 +145,11 @@ def list_sessions(
 def revoke_session(session_id: str) -> Ask[SessionView]:
     """Revoke a browser session."""
     return Ask("POST", path("/v1/sessions/{}/revoke", session_id), SessionView, repeatable=False)
+
+
+def get_login_methods() -> Ask[LoginMethods]:
+    """The identity providers to log in with. No key is needed."""
+    return Ask("GET", "/v1/login-methods", LoginMethods)
 
 
 def create_login_link() -> Ask[LoginLink]:

@@ -7,7 +7,7 @@
 
 Requests are retried when the server is unavailable or asks for it, where that is safe. Errors are duetime's own.
 Without an address or a key, the client uses the settings (`DUETIME_URL`, `DUETIME_KEY`). If these have no address, it
-finds the `duetime up` of this folder.
+finds the `duetime up` of this folder. Without any key, it uses this user's login at the server (`duetime login`).
 """
 
 import asyncio
@@ -47,8 +47,8 @@ class AsyncClient(Endpoints, AsyncSender):
     ) -> None:
         """`tenant` is for a root key, which otherwise acts in the tenant `default`. `tries`: how often a request is
         sent at most, if it is safe to repeat. `tls`: a CA other than the system's, and a client certificate."""
-        url, key, tls = with_settings(url, key, tls)
-        self._transport = Transport(url, key, tenant=tenant, tries=tries, tls=tls)
+        url, credential, tls = with_settings(url, key, tls)
+        self._transport = Transport(url, credential, tenant=tenant, tries=tries, tls=tls)
 
     @property
     def url(self) -> str:

@@ -226,6 +226,7 @@ class Endpoints:
     sessions = Paged(admin_requests.list_sessions)
     revoke_session = Sent(admin_requests.revoke_session)
     create_login_link = Sent(admin_requests.create_login_link)
+    get_login_methods = Sent(admin_requests.get_login_methods)
     list_audit = Sent(admin_requests.list_audit)
     audit = Paged(admin_requests.list_audit)
     get_encryption = Sent(admin_requests.get_encryption)

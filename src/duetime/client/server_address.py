@@ -5,6 +5,7 @@ of a `duetime up` on this machine.
 import os
 from pathlib import Path
 
+from duetime.client.login.renewing import LoginToken
 from duetime.crypto.tls import ClientTls
 from duetime.errors import InvalidInput
 from duetime.settings import Settings, load
@@ -15,15 +16,18 @@ SERVER_URL = "server-url"
 """The address of the server of this folder, while it runs."""
 
 
-def with_settings(url: str | None, key: str | None, tls: ClientTls | None) -> tuple[str, str | None, ClientTls | None]:
-    """What a client was given, completed from the settings. A given address gets the key of the settings at most."""
+def with_settings(
+    url: str | None, key: str | None, tls: ClientTls | None
+) -> tuple[str, str | LoginToken | None, ClientTls | None]:
+    """What a client was given, completed from the settings. A given address gets the key of the settings at most.
+    Without any key, this user's login at the server is used."""
     if url is not None and key is not None:
         return url, key, tls
     settings = load(None, os.environ, {})
     if url is not None:
-        return url, settings.key, tls
+        return url, settings.key or LoginToken.at(url), tls
     found, kept = find_server(settings)
-    return found, key or kept, tls or ClientTls.of(settings)
+    return found, key or kept or LoginToken.at(found), tls or ClientTls.of(settings)
 
 
 def find_server(settings: Settings) -> tuple[str, str | None]:

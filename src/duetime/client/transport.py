@@ -19,6 +19,7 @@ from uuid import UUID
 import aiohttp
 import msgspec
 
+from duetime.client.login.renewing import LoginToken
 from duetime.client.server_errors import error_of, is_transient, retry_after
 from duetime.clock import SystemClock
 from duetime.crypto.tls import ClientTls
@@ -58,7 +59,7 @@ class Transport:
     def __init__(
         self,
         url: str,
-        key: str | None,
+        key: str | LoginToken | None,
         *,
         tenant: str | None = None,
         tries: int = 5,
@@ -171,7 +172,7 @@ class Transport:
     ) -> Response:
         await self.open()
         assert self._session is not None
-        sent = {**current_headers(), **headers}
+        sent = {**current_headers(), **await self._login(), **headers}
         if content is not None:
             sent.setdefault("Content-Type", "application/json")
         try:
@@ -196,8 +197,9 @@ class Transport:
         assert self._session is not None
         silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=timeout)
         try:
+            sent = {**await self._login(), **headers}
             async with self._session.get(
-                self.url + path, headers=dict(headers), timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl
+                self.url + path, headers=sent, timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl
             ) as answer:
                 if answer.status >= 400:
                     raise _failed(answer.status, await answer.read(), answer.headers)
@@ -211,9 +213,15 @@ class Transport:
         """The TLS argument of aiohttp; True: the system's CAs, and no client certificate."""
         return True if self._context is None else self._context.current
 
+    async def _login(self) -> dict[str, str]:
+        """The header of a login, whose token changes."""
+        if isinstance(self._key, LoginToken):
+            return {"Authorization": f"Bearer {await self._key.text()}"}
+        return {}
+
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json"}
-        if self._key is not None:
+        if isinstance(self._key, str):
             headers["Authorization"] = f"Bearer {self._key}"
         if self._tenant is not None:
             headers["Duetime-Tenant"] = self._tenant

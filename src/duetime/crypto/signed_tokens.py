@@ -141,9 +141,9 @@ def looks_like_token(text: str) -> bool:
     return text.count(".") == 2 and text.startswith("ey")
 
 
-def read_token(text: str) -> UnreadToken:
+def read_token(text: str, most: int = MOST_TOKEN) -> UnreadToken:
     """The contents of a token, unchecked. Raises `BadToken` for everything that is malformed or ambiguous."""
-    if len(text) > MOST_TOKEN or not text.isascii():
+    if len(text) > most or not text.isascii():
         raise BadToken("it is too long, or not ASCII")
     parts = text.split(".")
     if len(parts) != 3:

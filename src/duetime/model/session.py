@@ -1,8 +1,9 @@
 """Browser sessions. A cookie carries a random token, and the store keeps its hash: the stored data is not enough to
 make a cookie.
 
-A session acts for a key, and ends with it. It also ends after a time without use (`expires_at`, which moves with use),
-and at `ends_at` at the latest, which never moves. A login link is a token too; it is valid for one session.
+A session acts for a key, and ends with it, or for a person whom an identity provider vouches for. It also ends after a
+time without use (`expires_at`, which moves with use), and at `ends_at` at the latest, which never moves. A login link
+is a token too; it is valid for one session.
 """
 
 import secrets
@@ -13,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.access import ApiKey, Role
+from duetime.model.identity import Identity
 
 MOST_SESSIONS = 50
 """Sessions of one key; a new one beyond them ends the oldest."""
@@ -27,9 +29,13 @@ _LENGTH = 43
 class NewSession(msgspec.Struct, frozen=True):
     id: UUID
     key_id: UUID
+    """The key, or the id of the person."""
     hash: bytes
     address: str
     agent: str
+    identity: Identity | None = None
+    tenant_ids: tuple[int, ...] = ()
+    """The tenants that a person has a role in; none: those that a root key has, too."""
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -37,10 +43,11 @@ class Session(msgspec.Struct, frozen=True):
 
     id: UUID
     key_id: UUID
-    key_name: str
-    role: Role
+    """The key, or the id of the person."""
+    key_name: str | None
+    role: Role | None
     tenant: str | None
-    """None for a root key."""
+    """Of the key; None for a root key, and for a person."""
     address: str
     agent: str
     created_at: datetime
@@ -48,13 +55,16 @@ class Session(msgspec.Struct, frozen=True):
     """Precise to about a minute."""
     expires_at: datetime
     ends_at: datetime
+    identity: Identity | None
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """The session of a token, and the key that it acts for."""
+    """The session of a token, and the key or the person that it acts for: exactly one of them."""
 
     session_id: UUID
-    key: ApiKey
+    began_at: datetime
+    key: ApiKey | None
+    identity: Identity | None
 
 
 class SessionScope(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from duetime.model.network import MOST_NETWORKS
 from duetime.spec.fields import Length, Name, Request, Text
 from duetime.wire.fields import PageQuery
+from duetime.wire.sso import UserView
 
 RoleName = Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
 TenantName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]*\Z")]
@@ -171,17 +172,25 @@ SessionsOf = Literal["key", "tenant", "all"]
 class SessionQuery(PageQuery, frozen=True):
     of: Annotated[
         SessionsOf,
-        Meta(description="Sessions of this key, of all keys of the tenant (admins), or of all tenants (root keys)."),
+        Meta(
+            description="Sessions of this key or person, of all keys and people of the tenant (admins), or of all"
+            " tenants (root keys)."
+        ),
     ] = "key"
 
 
 class SessionView(Struct, frozen=True, kw_only=True):
     session_id: str
-    key_id: str
+    key_id: str | None
+    """Null for a person."""
     key_name: str
-    role: RoleName
+    """The name of the key, or of the person."""
+    role: RoleName | None
+    """Of a person: in the first tenant that they have a role in; null if they have none any more."""
     tenant: str | None
-    """None for a root key."""
+    """Null for a root key."""
+    user: UserView | None
+    """The person; null for a key."""
     address: str
     """The address that it was created from."""
     user_agent: str
@@ -217,7 +226,7 @@ class AuditView(Struct, frozen=True, kw_only=True):
     at: datetime
     key_id: str | None
     actor: str
-    """The name of the acting key at that time."""
+    """The name of the acting key at that time, or the person: address, issuer and subject."""
     action: str
     object: str
     detail: str | None

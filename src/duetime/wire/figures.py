@@ -9,6 +9,7 @@ from duetime.spec.fields import Length, Moment, Request
 from duetime.wire.fields import Stale
 from duetime.wire.runs import RunStateName
 from duetime.wire.service import DepthView
+from duetime.wire.sso import UserView
 
 CountKind = Literal["exact", "estimate", "at_least"]
 
@@ -152,7 +153,7 @@ class ScopeView(Struct, frozen=True):
 
 
 class Me(Struct, frozen=True, kw_only=True):
-    """The requesting key or token, and its permissions."""
+    """The requesting key, token or person, and its permissions."""
 
     key_name: str
     role: Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
@@ -164,6 +165,10 @@ class Me(Struct, frozen=True, kw_only=True):
     """The server's version."""
     scope: ScopeView | None = None
     """Null: all jobs of the tenant."""
+    user: UserView | None = None
+    """The person of an identity provider; null for a key or a token of an issuer."""
+    tenants: tuple[str, ...] = ()
+    """The tenants that the person has a role in."""
 
 
 class PercentilesView(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Browser sessions: login, logout, and the current caller."""
 
 from importlib.metadata import version
+from typing import Any
 
 from duetime.api.authentication import refuse_elsewhere
 from duetime.api.browser_sessions import no_cookie, session_hash
@@ -18,6 +19,7 @@ from duetime.wire.admin import LoginLink, SessionPage, SessionQuery, SessionsOf,
 from duetime.wire.fields import Nothing
 from duetime.wire.figures import Me, ScopeView
 from duetime.wire.service import LoginQuery, LoginRequest
+from duetime.wire.sso import LoggedOut, UserView
 
 routes = Routes("Sessions")
 HTML = "text/html; charset=utf-8"
@@ -29,7 +31,7 @@ async def login(call: Call) -> Reply:
     key = await call.service.sessions.follow(call.query.token)
     cookie = None if key is None else await _begin(call, key)
     if cookie is not None:
-        return Reply(content=b"", media=HTML, headers={"location": "/", "set-cookie": cookie})
+        return Reply(content=b"", media=HTML, headers={"location": "/"}, cookies=(cookie,))
     if "text/html" in (call.header(b"accept") or ""):
         return Reply(content=b"", media=HTML, headers={"location": "/#link-is-over"})
     raise Problem(
@@ -57,7 +59,7 @@ async def login_with_key(call: Call) -> Reply:
             remedy="ask an admin for a new one",
             headers={"www-authenticate": 'Bearer realm="duetime"'},
         )
-    return Reply(Nothing(), headers={"set-cookie": cookie})
+    return Reply(Nothing(), cookies=(cookie,))
 
 
 @routes.post(
@@ -66,7 +68,7 @@ async def login_with_key(call: Call) -> Reply:
     body=Nothing,
     body_limit="tiny",
     body_optional=True,
-    answer=Nothing,
+    answer=LoggedOut,
     problems=(403,),
     repeats="by nature",
 )
@@ -74,18 +76,24 @@ async def logout(call: Call) -> Reply:
     """End a browser session, also on the server."""
     _refuse_other_sites(call)
     service, known = call.service, session_hash(call.headers, call.peer)
+    opened = None if known is None else await service.store.sessions.session_of(known)
     # An unknown token must not clear the cache of sessions.
-    if known is not None and await service.store.sessions.session_of(known) is not None:
+    if known is not None and opened is not None:
         with service.gate.ending_sessions():
             await service.store.sessions.end_session_of(known)
-    return Reply(Nothing(), headers={"set-cookie": no_cookie(call.headers, call.peer)})
+    person = None if opened is None else opened.identity
+    link = None if person is None else service.gate.identities.links.get(person.provider)
+    ends_there = link is not None and link.provider.logout == "provider"
+    address = await service.login_flow.logout_address(link) if link is not None and ends_there else None
+    return Reply(LoggedOut(address), cookies=(no_cookie(call.headers, call.peer),))
 
 
 @routes.post("/v1/login-links", Action.READ, body=Nothing, body_optional=True, answer=LoginLink, status=201)
 async def create_login_link(call: Call) -> LoginLink:
     """Create a link that logs a browser in once, with the key of this request."""
     key_id = call.who.key_id
-    assert key_id is not None  # authenticated
+    if key_id is None:
+        raise Problem(FORBIDDEN, "only a key can create a login link", remedy="log in on the dashboard")
     if call.who.session_id is not None:
         # Otherwise a session could prolong itself without end.
         raise Problem(FORBIDDEN, "a session cannot create a login link", remedy="authenticate with the key itself")
@@ -112,7 +120,7 @@ async def revoke_session(call: Call) -> SessionView:
     session_id = call.identity("ses", "session_id")
     with call.service.gate.ending_sessions():
         ended = await call.service.store.sessions.end_session(_scope(call, _widest(call)), session_id)
-    about = f"{ended.key_name} from {ended.address}"
+    about = f"{ended.key_name if ended.identity is None else ended.identity.label} from {ended.address}"
     await call.act("sessions.revoke", show("ses", session_id), about, in_tenant=call.who.role is not Role.ROOT)
     return _view(call, ended)
 
@@ -130,6 +138,8 @@ async def get_me(call: Call) -> Me:
         now=await call.store.now(),
         scope=None if who.scope is None else struct_like(ScopeView, who.scope),
         version=version("duetime"),
+        user=None if who.user is None else struct_like(UserView, who.user),
+        tenants=() if who.user is None else who.user.tenants,
     )
 
 
@@ -151,7 +161,7 @@ def _widest(call: Call) -> SessionsOf:
 def _scope(call: Call, of: SessionsOf) -> SessionScope:
     widest = _widest(call)
     if of == "key":
-        return SessionScope(key_id=call.who.key_id)
+        return SessionScope(key_id=call.who.holder_id)
     if of == "all" and widest != "all":
         raise Problem(FORBIDDEN, "only a root key may see all sessions", field="of", remedy="omit it")
     if widest == "key":
@@ -166,11 +176,28 @@ def _view(call: Call, session: Session) -> SessionView:
         SessionView,
         session,
         session_id=show("ses", session.id),
-        key_id=show("key", session.key_id),
-        role=session.role.name.lower(),
         user_agent=session.agent,
         current=session.id == call.who.session_id,
+        **_holder(call, session),
     )
+
+
+def _holder(call: Call, session: Session) -> dict[str, Any]:
+    """The key or the person of a session."""
+    person = session.identity
+    if person is None:
+        assert session.role is not None  # that of its key
+        role = session.role.name.lower()
+        return {"key_id": show("key", session.key_id), "role": role, "user": None}
+    grants = call.service.gate.identities.grants(person)
+    first = grants[0] if grants else None
+    return {
+        "key_id": None,
+        "key_name": person.label,
+        "role": None if first is None else first.role.name.lower(),
+        "tenant": None if first is None else first.tenant,
+        "user": struct_like(UserView, person),
+    }
 
 
 def _refuse_other_sites(call: Call) -> None:

@@ -119,14 +119,16 @@ create index api_keys_of_tenant on duetime.api_keys (coalesce(tenant_id, 0), id)
 -- Browser sessions of the dashboard; like API keys, stored as hashes of their tokens.
 create table duetime.sessions (
     id uuid primary key,
-    key_id uuid not null,
+    key_id uuid not null, -- the key, or the id of the person (model/identity.py)
     hash bytea not null unique,
     address text not null,
     agent text not null,
     created_at timestamptz not null,
     last_seen_at timestamptz not null,
     expires_at timestamptz not null, -- each request moves it on, up to ends_at
-    ends_at timestamptz not null
+    ends_at timestamptz not null,
+    identity bytea, -- the person of an identity provider; null for a key
+    tenant_ids integer[] not null -- those that the person has a role in
 );
 create index sessions_of_key on duetime.sessions (key_id, created_at);
 create index sessions_by_end on duetime.sessions (expires_at);

@@ -120,14 +120,15 @@ class Access(Protocol):
 
 
 class Sessions(Protocol):
-    """Browser sessions of API keys. The store knows tokens only by their hashes."""
+    """Browser sessions of API keys and of people. The store knows tokens only by their hashes."""
 
     async def begin_session(self, session: NewSession, lifetime: timedelta, idle: timedelta) -> Session | None:
-        """Begin a session of a key; None when the key cannot be used. It ends after `lifetime`, or earlier after `idle`
-        without use. If the key would have more than `MOST_SESSIONS`, its oldest sessions end."""
+        """Begin a session of a key, or of a person; None when the key cannot be used, or a session with this id exists.
+        It ends after `lifetime`, or earlier after `idle` without use. If the key or the person would have more than
+        `MOST_SESSIONS`, the oldest sessions end."""
 
     async def session_of(self, hash: bytes) -> Opened | None:
-        """The session whose token has this hash, with its key, while both can be used. Two index probes."""
+        """The session whose token has this hash, with its key or person, while both can be used. Two index probes."""
 
     async def sessions(self, scope: SessionScope, before: UUID | None = None, limit: int = 100) -> list[Session]:
         """The sessions that have not ended, newest first, below the id `before`."""

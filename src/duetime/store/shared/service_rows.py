@@ -3,10 +3,13 @@
 from datetime import timedelta
 from uuid import UUID
 
+import msgspec
+
 from duetime.errors import Conflict, NameTaken, NotFound
 from duetime.ids import show
 from duetime.model.access import ApiKey, Role
 from duetime.model.audit import Audited, AuditEntry
+from duetime.model.identity import Identity
 from duetime.model.session import Session
 from duetime.model.tenant import Tenant, TenantState
 from duetime.store.rules.quotas import limits_of
@@ -40,7 +43,12 @@ def stored_key(row: Fields) -> ApiKey:
 
 
 def stored_session(row: Fields) -> Session:
-    return from_row(Session, row, role=Role(row["role"]))
+    role = None if row["role"] is None else Role(row["role"])
+    return from_row(Session, row, role=role, identity=stored_identity(row))
+
+
+def stored_identity(row: Fields) -> Identity | None:
+    return None if row["identity"] is None else msgspec.json.decode(row["identity"], type=Identity)
 
 
 def audited(row: Fields) -> Audited:

@@ -4,21 +4,32 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import msgspec
 from msgspec.structs import asdict
 
 from duetime.model.access import ApiKey
 from duetime.model.session import EVERYWHERE, MOST_LINKS, MOST_SESSIONS, NewSession, Opened, Session, SessionScope
-from duetime.store.shared.service_rows import LAST_ID, NOTED_EVERY, no_session, stored_key, stored_session
+from duetime.store.shared.service_rows import (
+    LAST_ID,
+    NOTED_EVERY,
+    no_session,
+    stored_identity,
+    stored_key,
+    stored_session,
+)
 from duetime.store.shared.transaction import SharedRole, Transaction, found
 
 
 class SessionRole(SharedRole):
     async def begin_session(self, session: NewSession, lifetime: timedelta, idle: timedelta) -> Session | None:
         async def work(transaction: Transaction) -> Session | None:
-            if await transaction.row("usable_key", key_id=session.key_id) is None:
+            if session.identity is None and await transaction.row("usable_key", key_id=session.key_id) is None:
                 return None
+            identity = None if session.identity is None else msgspec.json.encode(session.identity)
+            given = {**asdict(session), "identity": identity, "tenant_ids": list(session.tenant_ids)}
             ends = {"lifetime": lifetime, "idle": min(lifetime, idle)}
-            await transaction.execute("begin_session", **asdict(session), **ends)
+            if not await transaction.execute("begin_session", **given, **ends):
+                return None
             await transaction.execute("end_surplus_sessions", key_id=session.key_id, most=MOST_SESSIONS)
             return stored_session(found(await transaction.row("find_session", **asdict(EVERYWHERE), id=session.id)))
 
@@ -26,7 +37,10 @@ class SessionRole(SharedRole):
 
     async def session_of(self, hash: bytes) -> Opened | None:
         row = await self.transactions.row("session_of", hash=hash)
-        return None if row is None else Opened(row["session_id"], stored_key(row))
+        if row is None:
+            return None
+        identity = stored_identity(row)
+        return Opened(row["session_id"], row["began_at"], None if identity is not None else stored_key(row), identity)
 
     async def sessions(self, scope: SessionScope, before: UUID | None = None, limit: int = 100) -> list[Session]:
         page = {"before": before or LAST_ID, "limit": limit}

@@ -20,6 +20,7 @@ _RULES = tuple(
         ),
         # Other lists are JSON.
         (r"= any\(:(\w+)::\w+\[\]\)", r"in (select value from json_each(:\1))"),
+        (r"= any\(((?:\w+\.)?tenant_ids)\)", r"in (select value from json_each(\1))"),
         # In PostgreSQL this makes the planner look up each row, whatever the statistics say. Its `limit` must not
         # change the answer.
         (

@@ -72,14 +72,16 @@ create index api_keys_of_tenant on api_keys (coalesce(tenant_id, 0), id);
 -- Browser sessions of the dashboard; like API keys, stored as hashes of their tokens.
 create table sessions (
     id blob primary key,
-    key_id blob not null,
+    key_id blob not null, -- the key, or the id of the person (model/identity.py)
     hash blob not null unique,
     address text not null,
     agent text not null,
     created_at integer not null,
     last_seen_at integer not null,
     expires_at integer not null, -- each request moves it on, up to ends_at
-    ends_at integer not null
+    ends_at integer not null,
+    identity blob, -- the person of an identity provider; null for a key
+    tenant_ids text not null -- those that the person has a role in
 ) strict;
 create index sessions_of_key on sessions (key_id, created_at);
 create index sessions_by_end on sessions (expires_at);

@@ -6,7 +6,14 @@ import { setClock } from "./words.js";
 let me = null;
 
 export async function whoAmI() {
-  me = await get("/v1/me");
+  try {
+    me = await get("/v1/me");
+  } catch (problem) {
+    // The tenant was chosen by another login.
+    if (problem.status !== 403 || !tenant.get()) throw problem;
+    tenant.set(null);
+    me = await get("/v1/me");
+  }
   setClock(me.now);
   return me;
 }
@@ -15,8 +22,12 @@ export const may = (action) => Boolean(me && me.may.includes(action));
 export const isRoot = () => Boolean(me && me.role === "root");
 export const logIn = (key) => post("/login", { key });
 
+export const loginMethods = () => get("/v1/login-methods");
+
+/** Ends the session. Returns where the browser has to go to end it at the identity provider too, if anywhere. */
 export async function logOut() {
   tenant.set(null);
-  await post("/logout");
+  const { next } = await post("/logout");
   me = null;
+  return next;
 }

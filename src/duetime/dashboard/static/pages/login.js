@@ -1,12 +1,17 @@
-// Logging in with a key. A one-time link needs no page.
+// Logging in with a key, or through an identity provider. A one-time link needs no page.
 
-import { logIn } from "../core/session.js";
-import { html, useState } from "../core/view.js";
+import { logIn, loginMethods } from "../core/session.js";
+import { html, useEffect, useState } from "../core/view.js";
 import { Brand } from "../parts/frame.js";
 
 export function Login({ onDone, over }) {
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const [providers, setProviders] = useState([]);
+  useEffect(() => {
+    loginMethods().then((found) => setProviders(found.providers), setError);
+  }, []);
+  const to = encodeURIComponent(location.pathname + location.search);
   const submit = async (event) => {
     event.preventDefault();
     setBusy(true);
@@ -24,15 +29,16 @@ export function Login({ onDone, over }) {
       <${Brand} />
       <h1>${over ? "Session expired" : "Log in"}</h1>
       <p class="soft">
-        ${used ? "This link was already used or has expired. " : ""}Use an API key or a link from
-        <code>duetime login-link</code>.
+        ${used ? "This link was already used or has expired. " : ""}
+        ${providers.length > 0 ? "Use your account, " : "Use "}an API key or a link from <code>duetime login-link</code>.
       </p>
+      ${providers.map((each) => html`<a key=${each.name} class="button main" href="${each.login_path}?to=${to}">Log in with ${each.title}</a>`)}
       <label>
         <span>API key</span>
         <input name="key" type="password" autocomplete="off" required placeholder="dt_live_…" aria-describedby="key-error" />
       </label>
       <p id="key-error" class="wrong" role="alert">${error ? `${error.message}. ${error.remedy || ""}` : ""}</p>
-      <button class="main" disabled=${busy}>Log in</button>
+      <button class=${providers.length > 0 ? "" : "main"} disabled=${busy}>Log in</button>
     </form>
   </main>`;
 }

@@ -9,7 +9,7 @@ import { html, useState } from "../core/view.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../parts/basics.js";
 
-const SCOPES = [["key", "This key"], ["tenant", "This tenant"], ["all", "All tenants"]];
+const SCOPES = [["key", "This login"], ["tenant", "This tenant"], ["all", "All tenants"]];
 
 const MOST = 60;
 const short = (text) => (text.length > MOST ? `${text.slice(0, MOST - 1)}…` : text);
@@ -36,9 +36,9 @@ export function Sessions() {
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.items.length && html`<div class="card"><${Empty} title="No browser is logged in." /></div>`}
     ${data && data.items.length > 0 && html`<div class="table" style=${{ marginTop: "12px" }}><table class="cards">
-      <thead><tr><th scope="col">Key</th><th scope="col">Tenant</th><th scope="col">Address</th><th scope="col">Browser</th><th scope="col">Started</th><th scope="col">Last seen</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <thead><tr><th scope="col">Key or person</th><th scope="col">Tenant</th><th scope="col">Address</th><th scope="col">Browser</th><th scope="col">Started</th><th scope="col">Last seen</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
       <tbody>${data.items.map((session) => html`<tr key=${session.session_id}>
-        <td class="wide job-name">${session.key_name} (${session.role}) ${session.current && html`<${Badge} status="ACTIVE" word="This session" />`}</td>
+        <td class="wide job-name">${session.key_name}${session.role && ` (${session.role})`} ${session.current && html`<${Badge} status="ACTIVE" word="This session" />`}</td>
         <td>${session.tenant || "–"}</td>
         <td><code class="nowrap">${session.address || "–"}</code></td>
         <td class="soft small" title=${session.user_agent}>${short(session.user_agent) || "–"}</td>

@@ -62,13 +62,27 @@ function Tenants({ me }) {
   return html`<label><span class="hidden-words">Tenant</span>${field}</label>`;
 }
 
+/** A menu of the tenants that a person has a role in. */
+function OwnTenants({ me }) {
+  const change = (event) => {
+    tenant.set(event.target.value);
+    location.assign("/");
+  };
+  return html`<label><span class="hidden-words">Tenant</span>
+    <select onChange=${change} value=${me.tenant}>
+      ${me.tenants.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+    </select>
+  </label>`;
+}
+
 const isIn = (path, href) => (href === "/" ? path === "/" : path === href || path.startsWith(`${href}/`));
 
 export function Frame({ me, path, places, children }) {
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [path]);
   const leave = async () => {
-    await logOut();
+    const next = await logOut();
+    if (next) return location.assign(next);
     go("/");
     location.reload();
   };
@@ -85,9 +99,9 @@ export function Frame({ me, path, places, children }) {
         )}
       </nav>
       <footer>
-        ${isRoot() ? html`<${Tenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
+        ${isRoot() ? html`<${Tenants} me=${me} />` : me.tenants.length > 1 ? html`<${OwnTenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
         <div><${Live} /></div>
-        <div>${me.key_name} (${me.role})</div>
+        <div title=${me.key_name}>${(me.user && me.user.email) || me.key_name} (${me.role})</div>
         <div title="Times are shown in this time zone">${zone}</div>
         <div class="row">
           <${Theme} />

@@ -101,8 +101,8 @@ delete from duetime.cursors where job_id = any(array(
         and (select 1 from duetime.cursors c where c.job_id = j.id) is not null
     limit :batch));
 
--- erase_sessions: remove the sessions of a tenant's keys
-delete from duetime.sessions where key_id = any(array(
+-- erase_sessions: remove the sessions of a tenant's keys, and of people with a role in it
+delete from duetime.sessions where :tenant_id::int = any(tenant_ids) or key_id = any(array(
     select id from duetime.api_keys where coalesce(tenant_id, 0) = :tenant_id));
 
 -- erase_login_links: remove the login links of a tenant's keys

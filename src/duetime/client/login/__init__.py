@@ -1,0 +1,1 @@
+"""Logins of people through an identity provider, on their own machine (docs/sso.md)."""
