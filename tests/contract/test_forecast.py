@@ -93,7 +93,10 @@ async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int) -
     for window, says, jobs_listed in zip(windows, found, listed, strict=True):
         fired = Counter((place, queue) for queue, at in coming.values() if (place := window.place(at)) is not None)
         assert says.counts == fired, _differing(says.counts, fired, jobs, window, now)
-        assert {queues[job_id] for job_id in jobs_listed} == {queue for _, queue in fired}
+        counted = Counter[str]()
+        for (_, queue), count in fired.items():
+            counted[queue] += count
+        assert {queues[job_id]: count for job_id, count in jobs_listed.items()} == counted
         decided = {
             q for q in {queue for _, queue in fired} if decode_options(jobs[q].options).overlap in ("skip", "queue")
         }
@@ -215,17 +218,19 @@ async def _runs(store: Store, queues: dict[UUID, str]) -> dict[UUID, tuple[str, 
             return found
 
 
-async def _listed(store: Store, window: Window) -> set[UUID]:
-    """The jobs that are counted in a window, read some at a time."""
-    found: set[UUID] = set()
+async def _listed(store: Store, window: Window) -> Counter[UUID]:
+    """The jobs that are counted in a window, and how often, read some at a time."""
+    found = Counter[UUID]()
     before: UUID | None = None
     while True:
         page = await store.figures.ahead_page(TENANT, window.start, window.end, before, 7)
-        found |= {each.job_id for each in page.jobs if runs_of(each, page.now, window.start, window.end)}
-        found |= page.made.keys()
+        for each in page.jobs:
+            found[each.job_id] += runs_of(each, page.now, window.start, window.end)
+        for (job_id, _), count in page.made.items():
+            found[job_id] += count
         before = page.horizon
         if before is None:
-            return found
+            return +found
 
 
 def _differing(

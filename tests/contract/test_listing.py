@@ -64,6 +64,76 @@ async def one_in_each_home(store: Store, time: Time) -> dict[JobStatus, UUID]:
     return found
 
 
+async def test_jobs_by_name_come_from_all_homes(store: Store, time: Time) -> None:
+    """Every job with a name once, in the order of names, up and down, whatever the size of a page."""
+    worker = await hand(store)
+    for name in ("delta", "alpha"):
+        await submit(store, job(options=options(name=name)))
+        (run,) = await worker.claim()
+        await worker.succeed(run)
+    await submit(store, job(options=options(name="charlie")))
+    await worker.claim_one()
+    for name in ("bravo", "delta", "echo"):
+        await submit(store, job(Every(HOUR), options=options(name=name)))
+    gone = await submit(store, job(Every(HOUR), options=options(name="foxtrot")))
+    await store.replay.delete_job(TENANT, gone.job_id)
+    await submit(store, job(Every(HOUR)))
+    await submit(store, job(options=options(name="anton"), tenant_id=STRANGER), tenant_id=STRANGER)
+
+    async def named(filter: JobFilter, limit: int, *, down: bool = False) -> list[JobItem]:
+        found: list[JobItem] = []
+        place = None
+        for _ in range(200):
+            page = await store.lists.list_jobs_by_name(TENANT, filter, place, limit, down=down)
+            assert len(page.items) <= limit
+            found += page.items
+            place = page.next
+            if place is None:
+                return found
+        raise AssertionError("the list has no end")
+
+    wanted = ["alpha", "bravo", "charlie", "delta", "delta", "echo"]
+    for limit in (1, 2, 5, 100):
+        for down in (False, True):
+            found = await named(JobFilter(), limit, down=down)
+            assert [item.options.name for item in found] == (wanted[::-1] if down else wanted)
+            assert len({item.id for item in found}) == len(found)
+    found = await named(JobFilter(recurring=True), 2)
+    assert [item.options.name for item in found] == ["bravo", "delta", "echo"]
+    found = await named(JobFilter(status=JobStatus.SUCCEEDED), 2, down=True)
+    assert [item.options.name for item in found] == ["delta", "alpha"]
+
+
+async def test_a_range_of_runs_is_found_behind_many_newer_ones(store: Store, time: Time) -> None:
+    """A page begins to read where the range is, and the list ends where the range does."""
+    worker = await hand(store, 100 * HOUR)
+    until = time.now + 50 * HOUR
+    for hours in (0, 1, 2, 24, 25, 26):
+        time.advance(seconds=(until - (50 - hours) * HOUR - time.now).total_seconds())
+        for _ in range(4 if hours < 24 else 40):
+            await submit(store, job(Once(at=time.now)))
+        await fire(store)
+        while runs := await worker.claim():
+            await worker.succeed(*runs)
+
+    async def found(start: timedelta, end: timedelta) -> tuple[int, int]:
+        filter = RunFilter(due_from=until - start, due_until=until - end)
+        runs, asked, before = 0, 0, None
+        while True:
+            page = await store.lists.list_runs(TENANT, filter, before, 5)
+            asked += 1
+            runs += len(page.items)
+            assert all(until - start <= item.due_at < until - end for item in page.items)
+            if page.next is None:
+                return runs, asked
+            before = page.next
+
+    assert await found(50 * HOUR, 49 * HOUR) == (4, 1)
+    assert await found(49 * HOUR, 47 * HOUR) == (8, 2)
+    assert (await found(26 * HOUR, 23 * HOUR))[0] == 120
+    assert await found(40 * HOUR, 30 * HOUR) == (0, 1)
+
+
 async def test_all_homes_stand_in_one_list_newest_first(store: Store, time: Time) -> None:
     made = await one_in_each_home(store, time)
     await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)

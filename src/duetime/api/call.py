@@ -103,6 +103,14 @@ class Call:
         """The cursor of the page that begins there; None where there is no further page."""
         return None if place is None else await self.service.cursors.write(place, self._list)
 
+    async def page_start_bytes(self) -> bytes | None:
+        """The same for lists whose places are more than ids."""
+        given = self.query.cursor
+        return None if given is None else await self.service.cursors.read_bytes(given, self._list)
+
+    async def next_cursor_bytes(self, place: bytes) -> str:
+        return await self.service.cursors.write_bytes(place, self._list)
+
     @property
     def _list(self) -> bytes:
         return name_list(self.tenant_id, self.who.scope, self.endpoint.name, self.path, self.query)

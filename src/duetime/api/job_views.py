@@ -75,8 +75,8 @@ def _exclude(days: Exclusion) -> ExcludeBody:
     return ExcludeBody(dates=days.dates, weekdays=days.weekdays, calendars=days.calendars, instead=days.instead)
 
 
-def job_summary(job: JobItem) -> JobSummary:
-    return struct_like(JobSummary, job, **_common(job))
+def job_summary(job: JobItem, fires: int | None = None) -> JobSummary:
+    return struct_like(JobSummary, job, **_common(job), fires=fires)
 
 
 def job_view(job: Job, status: JobStatus) -> JobView:

@@ -37,14 +37,24 @@ class Cursors:
 
     async def read(self, given: str, listed: bytes) -> UUID:
         """The position of a cursor of the list `listed` (see `name_list`)."""
-        place = _shown(given, listed, await self._key())
-        if place is None:
+        place = await self.read_bytes(given, listed)
+        if len(place) != _PLACE:
             raise _refused()
         return UUID(bytes=place)
 
     async def write(self, place: UUID, listed: bytes) -> str:
         """The cursor of a position."""
-        return _hidden(place.bytes, listed, await self._key())
+        return await self.write_bytes(place.bytes, listed)
+
+    async def read_bytes(self, given: str, listed: bytes) -> bytes:
+        """The same for a position that is more than an id."""
+        place = _shown(given, listed, await self._key())
+        if place is None:
+            raise _refused()
+        return place
+
+    async def write_bytes(self, place: bytes, listed: bytes) -> str:
+        return _hidden(place, listed, await self._key())
 
     async def of_events(self, tenant_id: int) -> "EventCursors":
         """The cursors of a tenant's events."""
@@ -72,7 +82,7 @@ class EventCursors:
     def read(self, given: str) -> EventMark | None:
         """None if the text is not a cursor of this tenant."""
         place = _shown(given, self._about, self._key)
-        return None if place is None else EventMark(int.from_bytes(place[:_MARK], "big"))
+        return None if place is None or len(place) != _PLACE else EventMark(int.from_bytes(place[:_MARK], "big"))
 
 
 def name_list(tenant_id: int, scope: Scope | None, endpoint: str, path: Mapping[str, str], query: Any) -> bytes:
@@ -93,7 +103,7 @@ def _shown(given: str, about: bytes, key: bytes) -> bytes | None:
     except ValueError:
         return None
     hidden, tag = raw[:-_TAG], raw[-_TAG:]
-    if len(hidden) != _PLACE:
+    if len(hidden) < _PLACE:
         return None
     place = _masked(hidden, tag, key)
     return place if compare_digest(tag, _sign(place, about, key)) else None
@@ -105,8 +115,12 @@ def _sign(place: bytes, about: bytes, key: bytes) -> bytes:
 
 def _masked(place: bytes, tag: bytes, key: bytes) -> bytes:
     """Mask a position, or unmask a masked one."""
-    mask = blake2b(tag, digest_size=_PLACE, key=key, person=b"duetime place").digest()
-    return bytes(each ^ over for each, over in zip(place, mask, strict=True))
+    blocks = range(-(-len(place) // _PLACE))
+    mask = b"".join(
+        blake2b(tag, digest_size=_PLACE, key=key, salt=block.to_bytes(8, "big"), person=b"duetime place").digest()
+        for block in blocks
+    )
+    return bytes(each ^ over for each, over in zip(place, mask, strict=False))
 
 
 def _refused() -> Problem:

@@ -85,6 +85,7 @@ class Jobs(Span, total=False):
     tag: str | None
     key: str | None
     recurring: bool | None
+    order: str | None
     fires_from: Moment | None
     fires_until: Moment | None
 

@@ -1,5 +1,7 @@
-"""Lists the jobs that have a run in a time range, page by page: the jobs that a forecast of the range counts."""
+"""Lists the jobs that have a run in a time range, page by page: the jobs that a forecast of the range counts, each with
+how many runs of it are counted."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from uuid import UUID
@@ -14,7 +16,7 @@ from duetime.store.protocol.store import Store
 _LOOKED_AT = 1000
 _MOST_LOOKS = 5
 
-Compute = Callable[..., Awaitable[list[UUID]]]
+Compute = Callable[..., Awaitable[Counter[UUID]]]
 """Runs a function off the event loop."""
 
 
@@ -27,30 +29,34 @@ async def list_coming_jobs(
     end: datetime,
     before: UUID | None,
     limit: int,
-) -> Page[JobItem]:
-    """A page of jobs, newest first. A page may be shorter than `limit`, or empty, while there are more: see
-    `model/lists.py`."""
-    found: list[UUID] = []
+) -> tuple[Page[JobItem], Counter[UUID]]:
+    """A page of jobs, newest first, and how many runs each has in the range. A page may be shorter than `limit`, or
+    empty, while there are more: see `model/lists.py`."""
+    runs = Counter[UUID]()
     horizon = before
     for _ in range(_MOST_LOOKS):
         page = await store.figures.ahead_page(tenant_id, start, end, horizon, _LOOKED_AT)
-        found += await compute(_firing, page, wanted.queue, start, end)
+        runs.update(await compute(_firing, page, wanted.queue, start, end))
         horizon = page.horizon
-        if horizon is None or len(found) > limit:
+        if horizon is None or len(runs) > limit:
             break
+    found = sorted(runs, reverse=True)
     if len(found) > limit:
         found = found[:limit]
         horizon = found[-1]
     if not found:
-        return Page((), horizon)
+        return Page((), horizon), runs
     only = msgspec.structs.replace(wanted, ids=tuple(found))
     items = await store.lists.list_jobs(tenant_id, only, None, len(found))
-    return Page(items.items, horizon)
+    return Page(items.items, horizon), runs
 
 
-def _firing(page: AheadPage, queue: str | None, start: datetime, end: datetime) -> list[UUID]:
-    ids = {job_id for job_id, its_queue in page.made.items() if queue in (None, its_queue)}
+def _firing(page: AheadPage, queue: str | None, start: datetime, end: datetime) -> Counter[UUID]:
+    runs = Counter[UUID]()
+    for (job_id, its_queue), count in page.made.items():
+        if queue in (None, its_queue):
+            runs[job_id] += count
     for job in page.jobs:
-        if queue in (None, job.queue) and job.job_id not in ids and runs_of(job, page.now, start, end):
-            ids.add(job.job_id)
-    return sorted(ids, reverse=True)
+        if queue in (None, job.queue) and (count := runs_of(job, page.now, start, end)):
+            runs[job.job_id] += count
+    return runs

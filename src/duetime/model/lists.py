@@ -110,6 +110,19 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     """Whether items were read from the archive."""
 
 
+class NamePlace(msgspec.Struct, frozen=True):
+    """A place among the jobs by name."""
+
+    name: str
+    job_id: UUID
+
+
+class JobsByName(msgspec.Struct, frozen=True):
+    items: tuple["JobItem", ...]
+    next: NamePlace | None
+    """Where to continue (`after=`); None at the end."""
+
+
 class JobItem(msgspec.Struct, frozen=True):
     """A job in a list."""
 

@@ -118,7 +118,7 @@ class AheadPage(msgspec.Struct, frozen=True):
 
     now: datetime
     jobs: Sequence[ComingJob]
-    made: Mapping[UUID, str]
-    """The jobs with an existing run that is due in the requested time, and their queues."""
+    made: Mapping[tuple[UUID, str], int]
+    """How many existing runs are due in the requested time, by job and queue."""
     horizon: UUID | None
     """The lowest id that was read; None: the end was reached."""

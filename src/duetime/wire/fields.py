@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from duetime.spec.fields import PriorityName, Request
 
 PageSize = Annotated[int, Meta(ge=1, le=200, description="Maximum number of items.")]
-Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the previous page.")]
+Cursor = Annotated[str, Meta(max_length=1600, description="The `next_cursor` of the previous page.")]
 
 
 STALE = "duetime-stale"

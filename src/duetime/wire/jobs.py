@@ -114,6 +114,8 @@ class JobSummary(_Job, frozen=True, kw_only=True):
     task: str
     queue: str
     priority: PriorityName
+    fires: int | None = None
+    """With `fires_from`: how many of its runs are due in that time."""
 
 
 class _Shown(_Job, frozen=True, kw_only=True):
@@ -185,6 +187,13 @@ class JobConditions(Request, frozen=True):
 class JobQuery(JobConditions, frozen=True):
     page_size: PageSize = 50
     cursor: Cursor | None = None
+    order: Annotated[
+        Literal["newest", "name", "-name"],
+        Meta(
+            description="`name`: only jobs with a name, by name; `-name`: the other way round. Not with `search`,"
+            " `owner`, `name`, `tag`, `key` and `fires_from`."
+        ),
+    ] = "newest"
     fires_from: (
         Annotated[Moment, Meta(description="With a run at or after this moment, and before `fires_until`.")] | None
     ) = None

@@ -3,6 +3,7 @@
 import os
 from datetime import datetime
 from functools import partial
+from uuid import UUID
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
@@ -18,6 +19,7 @@ from duetime.errors import InStream, InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.forecast import FARTHEST
+from duetime.model.lists import JobFilter, NamePlace
 from duetime.model.schedule import check_moment
 from duetime.model.tracing import traced
 from duetime.wire.fields import Nothing
@@ -89,15 +91,32 @@ async def list_jobs(call: Call) -> JobPage:
     query = call.query
     wanted = job_filter(query)
     store = call.store
+    if query.order != "newest":
+        return await _by_name(call, wanted)
     before = await call.page_start()
     if query.fires_from is None and query.fires_until is None:
         page = await store.lists.list_jobs(call.tenant_id, wanted, before, query.page_size)
+        items = tuple(job_summary(job) for job in page.items)
     else:
         span = await _span(call)
         compute = partial(call.service.computing.run, call.tenant_id)
-        page = await list_coming_jobs(store, compute, call.tenant_id, wanted, *span, before, query.page_size)
-    items = tuple(job_summary(job) for job in page.items)
+        page, runs = await list_coming_jobs(store, compute, call.tenant_id, wanted, *span, before, query.page_size)
+        items = tuple(job_summary(job, fires=runs[job.id]) for job in page.items)
     return JobPage(items, await call.next_cursor(page.next), await in_streams(call, query.queue))
+
+
+async def _by_name(call: Call, wanted: JobFilter) -> JobPage:
+    query = call.query
+    for name in ("search", "owner", "name", "tag", "key", "fires_from", "fires_until"):
+        if getattr(query, name) is not None:
+            raise InvalidInput("cannot be combined with an order", field=name, remedy="omit it, or omit order")
+    place = await call.page_start_bytes()
+    after = None if place is None else NamePlace(place[16:].decode(), UUID(bytes=place[:16]))
+    down = query.order == "-name"
+    page = await call.store.lists.list_jobs_by_name(call.tenant_id, wanted, after, query.page_size, down=down)
+    rest = page.next
+    cursor = None if rest is None else await call.next_cursor_bytes(rest.job_id.bytes + rest.name.encode())
+    return JobPage(tuple(job_summary(job) for job in page.items), cursor, await in_streams(call, query.queue))
 
 
 async def _span(call: Call) -> tuple[datetime, datetime]:

@@ -30,6 +30,8 @@ from duetime.model.lists import (
     JobFilter,
     JobItem,
     JobReport,
+    JobsByName,
+    NamePlace,
     Page,
     Replayed,
     RunEnd,
@@ -165,6 +167,12 @@ class Lists(Protocol):
     ) -> Page[JobItem]:
         """A page of jobs, newest first by id, from all homes in one snapshot: a job that moves between homes appears
         exactly once. The cost of a page is bounded; see `model/lists.py`. Deleted jobs are omitted."""
+
+    async def list_jobs_by_name(
+        self, tenant_id: int, filter: JobFilter, after: NamePlace | None = None, limit: int = 50, *, down: bool = False
+    ) -> JobsByName:
+        """A page of the jobs that have a name, by name in the database's order, then by id; with `down` the other way
+        round. As bounded as `list_jobs`. The filter has no search, no labels and no ids."""
 
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50

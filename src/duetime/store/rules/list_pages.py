@@ -9,14 +9,19 @@ walks it job by job: each step walks over rows of an index, and looks up the few
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
+from msgspec.structs import replace
+
+from duetime.ids import first_id_at
 from duetime.model.job import JobState
 from duetime.model.lists import JobFilter, JobStatus, Page, RunFilter
 from duetime.model.run import RunState
 from duetime.store.shared.job_rows import Fields
+
+T = TypeVar("T")
 
 BOUND = 1000
 """How many rows a page may read of one home when a filter is given."""
@@ -34,6 +39,9 @@ MOST_OWNED = 500
 """Up to so many jobs of a scope are looked at one by one for their runs."""
 MOST_WINDOWS = 20
 """How many windows of jobs a page may look at, in a scope with more jobs."""
+CLOCKS_DIFFER = timedelta(minutes=15)
+"""By how much the time in a run's id may differ from its due time: clocks, and the time that a submission takes. A
+nonce, from which an id is made, is accepted for ten minutes."""
 
 
 class Source(NamedTuple):
@@ -101,6 +109,36 @@ def bounds(filter: JobFilter | RunFilter, limit: int, most: int) -> tuple[int, .
     and most rows are on it; a little further; then as far as a page may. Each row may be a page of the disk."""
     steps = [limit + limit // 8 + 10] if filter in (JobFilter(), RunFilter()) else []
     return (*(step for step in (*steps, 4 * limit + 50) if step < most), most)
+
+
+class RunSpan:
+    """The ids between which the runs of a time range are. A run's id begins with its due time, as the process that made
+    it saw the clock: the range is read somewhat further on both sides, and each row is checked."""
+
+    def __init__(self, filter: RunFilter) -> None:
+        self._until = None if filter.due_until is None else first_id_at(filter.due_until)
+        self._highest = None if filter.due_until is None else first_id_at(_moved(filter.due_until, CLOCKS_DIFFER))
+        self._lowest = None if filter.due_from is None else first_id_at(_moved(filter.due_from, -CLOCKS_DIFFER))
+
+    def top(self, before: UUID) -> UUID:
+        """Where to begin to read."""
+        return before if self._highest is None else min(before, self._highest)
+
+    def is_above(self, page: Page[Any]) -> bool:
+        """Whether nothing was found yet, because the range has not been reached."""
+        return not page.items and page.next is not None and self._until is not None and page.next > self._until
+
+    def ended(self, page: Page[T]) -> Page[T]:
+        """The page, which is the last one if everything below it is before the range."""
+        is_over = page.next is not None and self._lowest is not None and page.next <= self._lowest
+        return replace(page, next=None) if is_over else page
+
+
+def _moved(moment: datetime, by: timedelta) -> datetime:
+    try:
+        return moment + by
+    except OverflowError:
+        return moment
 
 
 class HomeFilter(NamedTuple):

@@ -65,7 +65,8 @@ class FigureRole(SharedRole):
             span = {"since": max(now, start), "until": end, "before": top, "floor": horizon or FIRST_ID, "most": most}
             rows = await transaction.rows("jobs_of_runs_ahead", tenant_id=tenant_id, **span)
             jobs = await _coming(transaction, tenant_id, ids)
-            return ahead_page(now, jobs, [(row["job_id"], row["queue"]) for row in rows], horizon, most)
+            made = [(row["job_id"], row["queue"], row["runs"]) for row in rows]
+            return ahead_page(now, jobs, made, horizon, most)
 
         return await self.transactions.reading(tenant_id).run(work)
 

@@ -13,6 +13,8 @@ from duetime.model.lists import (
     JobFilter,
     JobItem,
     JobReport,
+    JobsByName,
+    NamePlace,
     Page,
     RunFilter,
     RunItem,
@@ -29,6 +31,7 @@ from duetime.store.rules.list_pages import (
     MOST_WINDOWS,
     SPARSE_BOUND,
     EndedWalk,
+    RunSpan,
     Source,
     bounds,
     floor_of,
@@ -78,13 +81,36 @@ class ListingRole(SharedRole):
 
         return make_page(await self.transactions.reading(tenant_id).run(work), limit)
 
+    async def list_jobs_by_name(
+        self, tenant_id: int, filter: JobFilter, after: NamePlace | None = None, limit: int = 50, *, down: bool = False
+    ) -> JobsByName:
+        size = max(limit + 1, MOST_LABELLED)
+        found: list[tuple[NamePlace, JobItem]] = []
+
+        async def window(transaction: Transaction) -> tuple[list[NamePlace], dict[UUID, JobItem]]:
+            value, job_id = (None, None) if after is None else (after.name, after.job_id)
+            place = {"tenant_id": tenant_id, "value": value, "job_id": job_id, "down": down}
+            rows = await transaction.rows("list_by_name", **place, bound=size)
+            sources = await _Jobs(transaction, tenant_id, filter, LAST_ID, size).among([row["job_id"] for row in rows])
+            items = {each: item for source in sources for each, item in source.items}
+            return [NamePlace(row["value"], row["job_id"]) for row in rows], items
+
+        for _ in range(MOST_WINDOWS):
+            places, items = await self.transactions.reading(tenant_id).run(window)
+            found += [(place, items[place.job_id]) for place in places if place.job_id in items]
+            after = places[-1] if len(places) == size else None
+            if after is None or len(found) > limit:
+                break
+        if len(found) > limit:
+            after = found[limit - 1][0]
+        return JobsByName(tuple(item for _, item in found[:limit]), after)
+
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[RunItem]:
         async def read(job_ids: list[UUID] | None, before: UUID | None, limit: int) -> Page[RunItem]:
             wanted = {
                 "tenant_id": tenant_id,
-                "before": before or LAST_ID,
                 "job_ids": job_ids,
                 "state": filter.state,
                 "limit": limit + 1,
@@ -100,7 +126,14 @@ class ListingRole(SharedRole):
                     sources.append(await ended(transaction, filter, wanted, limit))
                 return sources
 
-            return make_page(await self.transactions.reading(tenant_id).run(work), limit)
+            span = RunSpan(filter)
+            wanted["before"] = span.top(before or LAST_ID)
+            for _ in range(MOST_WINDOWS):
+                page = make_page(await self.transactions.reading(tenant_id).run(work), limit)
+                if page.next is None or not span.is_above(page):
+                    break
+                wanted["before"] = page.next
+            return span.ended(page)
 
         return await self._of_jobs(tenant_id, filter, before, limit, read)
 
@@ -242,6 +275,10 @@ class _Jobs:
         if wants_ended(self._filter):
             sources.append(await self._ended(sources))
         return sources
+
+    async def among(self, ids: list[UUID]) -> list[Source]:
+        """The jobs among these that match, from any home."""
+        return await self._among(ids, len(ids) + 1) if ids else []
 
     async def _searched(self, text: str, rest: JobFilter) -> list[Source]:
         """Jobs that a text finds: by the index, or in the newest jobs where most are found."""

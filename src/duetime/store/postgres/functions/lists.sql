@@ -55,6 +55,37 @@ begin
     order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
 end $$;
 
+-- The names of jobs in their order from a place on (null: from the beginning), or down from it.
+create or replace function duetime.names_from(
+    tenant integer, place text, place_job uuid, down boolean, most integer)
+returns table (value text, job_id uuid)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    if place is null and not down then
+        return query
+        select l.value, l.job_id from duetime.labels l where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"])
+        order by l.tenant_id, l.kind, l.value, l.job_id limit most;
+    elsif place is null then
+        return query
+        select l.value, l.job_id from duetime.labels l where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"])
+        order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
+    elsif not down then
+        return query
+        select l.value, l.job_id from duetime.labels l
+        where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"]) and (l.value, l.job_id) > (place, place_job)
+        order by l.tenant_id, l.kind, l.value, l.job_id limit most;
+    else
+        return query
+        select l.value, l.job_id from duetime.labels l
+        where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"]) and (l.value, l.job_id) < (place, place_job)
+        order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
+    end if;
+end $$;
+
 create or replace function duetime.live_jobs_below(tenant integer, before uuid, above uuid, most integer)
 returns table (
     id uuid, job_id uuid, home_lane integer, lane_id integer, worker_id uuid, attempt smallint, lost smallint,

@@ -136,12 +136,12 @@ from (
     where n.tenant_id = :tenant_id and n.awake limit :most) m
 group by 1, 2;
 
--- jobs_of_runs_ahead: jobs with such a run, newest first between two ids
-select distinct r.job_id, n.queue from duetime.lanes n cross join lateral (
+-- jobs_of_runs_ahead: jobs with such runs, and how many, newest first between two ids
+select r.job_id, n.queue, count(*) as runs from duetime.lanes n cross join lateral (
     select r.job_id from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= :since
         and r.ready_at < :until and r.due_at >= :since and r.due_at < :until and r.job_id < :before and r.job_id >= :floor
     order by r.ready_at) r
-where n.tenant_id = :tenant_id and n.awake order by r.job_id desc limit :most;
+where n.tenant_id = :tenant_id and n.awake group by 1, 2 order by r.job_id desc limit :most;
 
 -- job_ids: the newest jobs of a tenant below an id
 select id from duetime.jobs_below(:tenant_id, :before, :most) as j(id);

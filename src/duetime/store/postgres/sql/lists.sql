@@ -10,6 +10,11 @@ select l.job_id, (
     from unnest(:kinds::text[], :values::text[]) as w(kind, value)) as among
 from duetime.labelled_below(:tenant_id, :kind::text::"char", :value, :before, :bound) as l(job_id) order by l.job_id desc;
 
+-- list_by_name: the names of jobs in their order, from a place on or down from it
+select n.value, n.job_id
+from duetime.names_from(:tenant_id, :value::text, :job_id::uuid, :down, :bound) with ordinality as n(value, job_id, place)
+order by n.place;
+
 -- list_stored_jobs: jobs in the table `jobs`, newest first or by id; and the bounds of what was read
 with wanted as materialized (
     select id from unnest(:ids::uuid[]) as w(id)

@@ -146,11 +146,11 @@ select (due_at - :start) / :step as stretch, queue, count(*) as runs from (
     where n.tenant_id = :tenant_id and n.awake limit :most)
 group by 1, 2;
 
--- jobs_of_runs_ahead: jobs with such a run, newest first between two ids
-select distinct r.job_id, n.queue from lanes n join runs r on r.lane_id = n.id and r.worker_id is null
+-- jobs_of_runs_ahead: jobs with such runs, and how many, newest first between two ids
+select r.job_id, n.queue, count(*) as runs from lanes n join runs r on r.lane_id = n.id and r.worker_id is null
     and r.ready_at >= :since and r.ready_at < :until and r.due_at >= :since and r.due_at < :until
 where n.tenant_id = :tenant_id and n.awake and r.job_id < :before and r.job_id >= :floor
-order by r.job_id desc limit :most;
+group by 1, 2 order by r.job_id desc limit :most;
 
 -- job_ids: the newest jobs of a tenant below an id
 select id from jobs where tenant_id = :tenant_id and id < :before order by id desc limit :most;

@@ -6,6 +6,22 @@ select l.job_id, not exists (
 from labels l not indexed where l.tenant_id = :tenant_id and l.kind = :kind and l.value = :value and l.job_id < :before
 order by l.job_id desc limit :bound;
 
+-- list_by_name: the names of jobs in their order, from a place on or down from it
+select value, job_id from (
+    select l.value, l.job_id from labels l not indexed where not :down and l.tenant_id = :tenant_id and l.kind = 'n'
+        and (l.value, l.job_id) > (coalesce(:value, ''), coalesce(:job_id, x''))
+    order by l.value, l.job_id limit :bound)
+union all
+select value, job_id from (
+    select l.value, l.job_id from labels l not indexed where :down and :value is not null and l.tenant_id = :tenant_id
+        and l.kind = 'n' and (l.value, l.job_id) < (:value, :job_id)
+    order by l.value desc, l.job_id desc limit :bound)
+union all
+select value, job_id from (
+    select l.value, l.job_id from labels l not indexed where :down and :value is null and l.tenant_id = :tenant_id
+        and l.kind = 'n'
+    order by l.value desc, l.job_id desc limit :bound);
+
 -- list_stored_jobs: jobs in the table `jobs`, newest first or by id; and the bounds of what was read
 with looked as materialized (
     select * from (
