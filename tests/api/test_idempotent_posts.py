@@ -45,6 +45,7 @@ async def things(api: Served) -> dict[str, str]:
     bulk = (await api.post("/v1/bulk-actions", {"action": "pause", "jobs": {}})).json
     await api.post(f"/v1/bulk-actions/{bulk['bulk_id']}/stop")  # a tenant may have 20 that are not over
     await api.ask("PUT", "/v1/checkins/backup", {"every": 60})
+    await api.ask("PUT", "/v1/subscriptions/ops", BASES["put_subscription"])
     await api.post("/v1/admin/tenants", {"name": "gone"})
     await api.post("/login", {"key": api.root}, key=None)
     session = (await api.get("/v1/sessions")).json["items"][0]
@@ -60,6 +61,7 @@ async def things(api: Served) -> dict[str, str]:
         "source": "orders",
         "bulk_id": bulk["bulk_id"],
         "checkin": "backup",
+        "subscription": "ops",
         "event": "success",
         "tenant": "gone",
         "day": "2026-03-01",

@@ -465,6 +465,8 @@ async def notifications(tour: Tour) -> None:
     before = len(receiver.requests)
     await client.put_subscription("ops", {"type": "webhook", "url": receiver.url}, ["run.dead", "workers.none"])
     assert [each.name for each in (await client.list_subscriptions()).items] == ["ops"]
+    assert (await client.test_subscription("ops")).run_id
+    await receiver.got(before := before + 1)
     figures: tuple[FigureName, ...] = ("dead_letters", "free_slots", "backlog")
     await tour.ended(await tour.job("near.fail", retries=0), "FAILED")
     await receiver.got(before + 1)

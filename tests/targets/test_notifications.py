@@ -49,6 +49,17 @@ async def test_a_dead_run_is_told_once_and_signed(targets: Targeting, receiver: 
     assert len(receiver.requests) == 1
 
 
+async def test_a_test_is_sent_on_request(targets: Targeting, receiver: Receiver) -> None:
+    """Also where nothing else is sent: to a paused subscription, whatever its topics."""
+    await subscribe(targets.api, "ops", {"type": "webhook", "url": receiver.url}, "run.dead", paused=True)
+    sent = await targets.api.post("/v1/subscriptions/ops/test")
+    assert sent.status == 202
+    (told,) = await receiver.got(1)
+    assert (told.json["type"], told.json["data"]) == ("test", {"subscription": "ops"})
+    assert (await targets.api.get(f"/v1/runs/{sent.json['run_id']}")).json["queue"] == "duetime.notifications"
+    assert (await targets.api.post("/v1/subscriptions/none/test")).status == 404
+
+
 async def test_they_are_sent_whatever_queues_are_served(database_url: str, receiver: Receiver) -> None:
     async with targeting(database_url, queues=("mail",)) as targets, receiving() as fine:
         await subscribe(targets.api, "ops", {"type": "webhook", "url": receiver.url}, "run.succeeded")

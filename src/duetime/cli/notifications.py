@@ -67,6 +67,13 @@ def delete_subscription(command: ServerCommand, name: Name) -> None:
     command.show(command.client.delete_subscription(name))
 
 
+@subscriptions.command("test")
+@server_command
+def test_subscription(command: ServerCommand, name: Name) -> None:
+    """Send a test to the destination of a subscription."""
+    command.show(command.client.test_subscription(name))
+
+
 @alerts.command("list")
 @list_command
 def list_alerts(command: ServerCommand) -> None:

@@ -163,6 +163,7 @@ class Endpoints:
     list_subscriptions = Sent(notification_requests.list_subscriptions)
     put_subscription = Sent(notification_requests.put_subscription)
     delete_subscription = Sent(notification_requests.delete_subscription)
+    test_subscription = Sent(notification_requests.test_subscription)
     list_alerts = Sent(notification_requests.list_alerts)
     put_alert = Sent(notification_requests.put_alert)
     delete_alert = Sent(notification_requests.delete_alert)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duetime.client.request import Ask, path
+from duetime.client.request import Ask, once, path
 from duetime.wire.jobs import Deleted
-from duetime.wire.notifications import AlertList, AlertView, FigureName, SubscriptionList, SubscriptionView
+from duetime.wire.notifications import AlertList, AlertView, FigureName, SubscriptionList, SubscriptionView, TestSent
 
 
 def list_subscriptions() -> Ask[SubscriptionList]:
@@ -41,6 +41,12 @@ def put_subscription(
 def delete_subscription(subscription: str) -> Ask[Deleted]:
     """Delete a subscription."""
     return Ask("DELETE", path("/v1/subscriptions/{}", subscription), Deleted, repeatable=False)
+
+
+def test_subscription(subscription: str, *, idempotency_key: str | None = None) -> Ask[TestSent]:
+    """Send a test to the destination of a subscription."""
+    target = path("/v1/subscriptions/{}/test", subscription)
+    return Ask("POST", target, TestSent, headers=once(idempotency_key))
 
 
 def list_alerts() -> Ask[AlertList]:

@@ -49,6 +49,8 @@ class Topic(StrEnum):
     JOB_OVERTIME = "job.overtime"
     CHECKIN_LATE = "checkin.late"
     CHECKIN_FAILED = "checkin.failed"
+    TEST = "test"
+    """Sent to one subscription on request."""
 
 
 OF_ENDS = (EventKind.SUCCEEDED, EventKind.RETRYING, EventKind.FAILED, EventKind.SKIPPED)

@@ -10,7 +10,7 @@ from duetime.spec.fields import Request
 
 
 class CalendarRequest(Request, frozen=True):
-    dates: Annotated[tuple[date, ...], Meta(max_length=MOST_DATES)]
+    dates: Annotated[tuple[date, ...], Meta(max_length=MOST_DATES, description="The days on which jobs do not fire.")]
 
 
 class CalendarView(Struct, frozen=True):

@@ -14,17 +14,18 @@ CheckInStatus = Literal["new", "up", "running", "late", "overran", "failed", "pa
 class CheckInRequest(Request, frozen=True):
     """When a job that runs elsewhere must report: after each `every` seconds, or at each occurrence of `cron`."""
 
-    every: Annotated[float, Meta(ge=10, le=31_622_400)] | None = None
-    """Seconds from one ping to the next."""
-    cron: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
-    tz: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
-    """Of `cron`."""
-    grace: Seconds = 300.0
-    """Seconds that a ping may be late."""
-    max_runtime: Annotated[float, Meta(ge=1, le=31_622_400)] | None = None
-    """Seconds from a start to its end; null: the grace."""
+    every: Annotated[float, Meta(ge=10, le=31_622_400, description="Seconds from one ping to the next.")] | None = None
+    cron: Annotated[str, Meta(min_length=1, max_length=500, description="Such as `0 4 * * *`.")] | None = None
+    tz: Annotated[str, Meta(min_length=1, max_length=100, description="The time zone of `cron`.")] = "UTC"
+    grace: Annotated[Seconds, Meta(description="Seconds that a ping may be late.")] = 300.0
+    max_runtime: (
+        Annotated[
+            float, Meta(ge=1, le=31_622_400, description="Seconds from a start to its end; by default the grace.")
+        ]
+        | None
+    ) = None
     description: Annotated[str, Meta(max_length=1000)] | None = None
-    paused: bool = False
+    paused: Annotated[bool, Meta(description="Expect nothing for now.")] = False
 
 
 class CheckInView(Struct, frozen=True):

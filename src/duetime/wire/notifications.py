@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from duetime.model.notification import EVERYTHING, Topic
 from duetime.spec.fields import Request
 
 Names = Annotated[tuple[str, ...], Meta(max_length=100)]
@@ -48,14 +49,17 @@ class SubscriptionRequest(Request, frozen=True):
     """Which events to send, and where. No queues, tags or job ids mean all; all given conditions must hold."""
 
     to: To
-    topics: Annotated[tuple[str, ...], Meta(min_length=1, max_length=50)]
-    """`*` means all."""
-    queues: Names = ()
-    tags: Names = ()
-    job_ids: Names = ()
-    late_after: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """Seconds after the due time from which a start counts as late."""
-    paused: bool = False
+    topics: Annotated[
+        tuple[Annotated[str, Meta(extra_json_schema={"enum": [EVERYTHING, *Topic]})], ...],
+        Meta(min_length=1, max_length=50, description="What to send: `*` means all topics."),
+    ]
+    queues: Annotated[Names, Meta(description="Only runs in these queues.")] = ()
+    tags: Annotated[Names, Meta(description="Only jobs with one of these tags.")] = ()
+    job_ids: Annotated[Names, Meta(description="Only these jobs.")] = ()
+    late_after: Annotated[
+        float, Meta(ge=0, le=86_400, description="Seconds after the due time from which a start counts as late.")
+    ] = 60.0
+    paused: Annotated[bool, Meta(description="Send nothing for now.")] = False
 
 
 class SubscriptionView(Struct, frozen=True):
@@ -73,23 +77,52 @@ class SubscriptionList(Struct, frozen=True):
     items: tuple[SubscriptionView, ...]
 
 
+class TestSent(Struct, frozen=True):
+    """The delivery of a test."""
+
+    job_id: str
+    run_id: str | None
+    """Its state says whether the test has arrived."""
+
+
 class AlertRequest(Request, frozen=True):
     """A rule: which figure, and at which values the alert starts and ends."""
 
     figure: FigureName
-    threshold: Annotated[float, Meta(ge=0, le=1e12)]
-    """The alert starts above this value (for workers and free slots: below it)."""
-    until: Annotated[float, Meta(ge=0, le=1e12)] | None = None
-    """The value at which the alert ends; by default a tenth on the good side of the threshold."""
-    for_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
-    """How long the threshold must be crossed without a break before the alert starts."""
-    queue: str | None = None
-    job_id: str | None = None
-    """Only this job: for `no_success`, `not_started` and `overtime`, as are `task` and `tag`."""
-    task: str | None = None
-    tag: str | None = None
-    paused: bool = False
-    """Report nothing for now."""
+    threshold: Annotated[
+        float,
+        Meta(ge=0, le=1e12, description="The alert starts above this value (for workers and free slots: below it)."),
+    ]
+    until: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=1e12,
+                description="The value at which the alert ends; by default a tenth on the good side of the threshold.",
+            ),
+        ]
+        | None
+    ) = None
+    for_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="How long the threshold must be crossed without a break before the alert starts.",
+        ),
+    ] = 0.0
+    queue: Annotated[str, Meta(description="Only this queue.")] | None = None
+    job_id: (
+        Annotated[
+            str,
+            Meta(description="Only this job: for `no_success`, `not_started` and `overtime`, as are `task` and `tag`."),
+        ]
+        | None
+    ) = None
+    task: Annotated[str, Meta(description="Only jobs of this task.")] | None = None
+    tag: Annotated[str, Meta(description="Only jobs with this tag.")] | None = None
+    paused: Annotated[bool, Meta(description="Report nothing for now.")] = False
 
 
 class AlertView(Struct, frozen=True):

@@ -15,13 +15,30 @@ class SourceRequest(Request, frozen=True):
     """A place at a broker whose messages create jobs."""
 
     broker: SourceBroker
-    job: Annotated[dict[str, Any], Meta(max_length=64)]
-    """The fields of a job. `{"$from": "body.id"}` stands for a value of the message."""
-    key: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
-    """The value by which repeated messages are recognised, such as `body.order.id`. Null: the message itself."""
-    on_bad: OnBad = "skip"
-    """Whether a message that cannot become a job is skipped and recorded, or stops the source."""
-    paused: bool = False
+    job: Annotated[
+        dict[str, Any],
+        Meta(
+            max_length=64,
+            description='The fields of a job. `{"$from": "body.id"}` stands for a value of the message.',
+        ),
+    ]
+    key: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=500,
+                description="The value by which repeated messages are recognised, such as `body.order.id`. Null: the"
+                " message itself.",
+            ),
+        ]
+        | None
+    ) = None
+    on_bad: Annotated[
+        OnBad,
+        Meta(description="Whether a message that cannot become a job is skipped and recorded, or stops the source."),
+    ] = "skip"
+    paused: Annotated[bool, Meta(description="Read nothing for now.")] = False
 
 
 class BadMessage(Struct, frozen=True):

@@ -14,11 +14,19 @@ SecretRole = Literal["admin", "operator", "submitter"]
 class SecretRequest(Request, frozen=True):
     """A secret of the tenant. It can be replaced and deleted, but never read."""
 
-    value: Annotated[str, Meta(min_length=8, max_length=8000)]
-    hosts: Annotated[tuple[SecretHost, ...], Meta(min_length=1, max_length=20)]
-    """Where it may be sent: `api.example.com` (port 443), `api.example.com:8443`, `*.example.com`."""
-    roles: Annotated[tuple[SecretRole, ...], Meta(max_length=3)] = ()
-    """Which roles may use it in a job; none: every role that may submit."""
+    value: Annotated[str, Meta(min_length=8, max_length=8000, description="It is never shown again.")]
+    hosts: Annotated[
+        tuple[SecretHost, ...],
+        Meta(
+            min_length=1,
+            max_length=20,
+            description="Where it may be sent: `api.example.com` (port 443), `api.example.com:8443`, `*.example.com`.",
+        ),
+    ]
+    roles: Annotated[
+        tuple[SecretRole, ...],
+        Meta(max_length=3, description="Which roles may use it in a job; none: every role that may submit."),
+    ] = ()
 
 
 class SecretView(Struct, frozen=True):

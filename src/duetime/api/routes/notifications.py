@@ -7,13 +7,24 @@ import msgspec
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
-from duetime.errors import InvalidInput
-from duetime.ids import parse, show
+from duetime.engine.outbox import Outbox
+from duetime.errors import InvalidInput, NotFound
+from duetime.ids import new_id, parse, show
 from duetime.model.access import Action
 from duetime.model.alert import TOPICS, Alert, AlertRule, Figure, make_rule
-from duetime.model.notification import Email, Recipient, Slack, Subscription, Webhook, make_subscription
+from duetime.model.notification import (
+    Email,
+    Message,
+    Recipient,
+    Slack,
+    Subscription,
+    Topic,
+    Webhook,
+    make_subscription,
+)
 from duetime.model.structs import struct_like
 from duetime.targets.url import check_url
+from duetime.wire.fields import Nothing
 from duetime.wire.jobs import Deleted
 from duetime.wire.notifications import (
     AlertList,
@@ -24,6 +35,7 @@ from duetime.wire.notifications import (
     SubscriptionList,
     SubscriptionRequest,
     SubscriptionView,
+    TestSent,
     To,
     WebhookTo,
 )
@@ -65,6 +77,29 @@ async def delete_subscription(call: Call) -> Deleted:
     await call.service.store.notifications.delete_subscription(call.tenant_id, name)
     await call.act("subscriptions.delete", name)
     return Deleted()
+
+
+@routes.post(
+    "/v1/subscriptions/{subscription}/test",
+    Action.CONTROL,
+    body=Nothing,
+    body_optional=True,
+    answer=TestSent,
+    status=202,
+)
+async def test_subscription(call: Call) -> TestSent:
+    """Send a test to the destination of a subscription, also of a paused one."""
+    name, store = call.path["subscription"], call.service.store
+    found = [each for _, each in await store.notifications.subscriptions(call.tenant_id) if each.name == name]
+    if not found:
+        raise NotFound(f"there is no subscription {name!r}")
+    at, about = await store.now(), new_id().hex
+    message = Message(Topic.TEST, at, f"A test of the subscription {name}", {"subscription": name})
+    answer = await call.intake.submit(
+        call.tenant_id, Outbox(store).write(call.tenant_id, found[0], message, f"test/{about}")
+    )
+    await call.act("subscriptions.test", name)
+    return TestSent(show("job", answer.job_id), None if answer.run_id is None else show("run", answer.run_id))
 
 
 @routes.get("/v1/alerts", Action.READ, answer=AlertList)
