@@ -134,9 +134,9 @@ docs-site: $(VENV)/.docs ## build the documentation site, without a warning, and
 
 images: $(VENV)/.dev ## the screenshots of README and docs, made by the browser tests
 	@scripts/chromium
-	@$(BIN)/python -m pytest -q tests/browser/test_pages.py tests/browser/test_waiting.py
+	@$(BIN)/python -m pytest -q tests/browser/test_pages.py tests/browser/test_waiting.py tests/browser/test_management.py
 	@for each in dashboard:now dead-letters:dead-letters graph:graph calendar:calendar waiting:run-waiting run:run-attempts \
-		workers:workers-past queue-limits:queue-limits trends:trends; do \
+		workers:workers-past queue-limits:queue-limits trends:trends schedules:schedules notifications:notifications-form; do \
 		cp tests/browser/screenshots/$${each#*:}.png docs/images/$${each%:*}.png; done
 
 release: $(VENV)/.dev ## build and check the sdist, the wheel and their bill of materials (CycloneDX) in dist; uploads nothing

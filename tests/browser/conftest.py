@@ -76,6 +76,28 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         assert tracebacks(up.stderr) == [] or "was refused" in up.stderr
 
 
+SETTINGS: dict[str, Any] = {
+    "subscriptions/on-call": {
+        "to": {"type": "webhook", "url": "https://hooks.example.com/duetime"},
+        "topics": ["job.silent", "checkin.late", "queue.late"],
+    },
+    "alerts/silent-report": {"figure": "no_success", "threshold": 90_000, "task": "shop.send_report"},
+    "alerts/long-queue": {"figure": "backlog", "threshold": 1000, "queue": "mail"},
+    "checkins/backup": {"cron": "0 4 * * *", "tz": "Europe/Berlin", "description": "The dump of the old database"},
+    "calendars/holidays": {"dates": ["2040-12-24", "2040-12-25", "2040-12-26", "2041-01-01"]},
+    "secrets/api-token": {"value": "s3cret-of-the-shop", "hosts": ["api.example.com"]},
+    "sources/orders": {
+        "broker": {"type": "redis", "address": "redis.example.com:6379", "stream": "orders"},
+        "job": {"task": "shop.ping"},
+        "paused": True,
+    },
+    "issuers/our-app": {
+        "issuer": "https://app.example.com",
+        "jwks_url": "https://app.example.com/.well-known/jwks.json",
+    },
+}
+
+
 def fill(shop: Shop) -> None:
     """Some of everything that pages show."""
     shop.submit("ping", name="Heartbeat", every="2s", key="heartbeat", tags=["ops"])
@@ -112,6 +134,8 @@ def fill(shop: Shop) -> None:
     }
     shop.ask("POST", "/v1/bulk-actions", {"action": "pause", "jobs": {"tag": "none-has-this"}})
     shop.ask("POST", "/v1/graphs", {"name": "Order 17", "nodes": nodes})
+    for path, body in SETTINGS.items():
+        shop.ask("PUT", f"/v1/{path}", body)
 
 
 class Looking:

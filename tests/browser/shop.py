@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 import duetime
 
@@ -33,6 +33,14 @@ class Address:
     number: int
 
 
+class Card(Struct, tag="card"):
+    last4: Annotated[str, Meta(min_length=4, max_length=4)]
+
+
+class Invoice(Struct, tag="invoice"):
+    number: int
+
+
 @app.task(name="shop.ship")
 async def ship(
     to: Address,
@@ -41,6 +49,10 @@ async def ship(
     count: Annotated[int, Meta(ge=1, description="How many boxes.")] = 1,
     weight: float | None = None,
     gift: bool = False,
+    labels: tuple[str, ...] = (),
+    paid: Card | Invoice | None = None,
+    stops: tuple[Address, ...] = (),
+    back: Address | None = None,
 ) -> date:
     return on
 

@@ -25,10 +25,22 @@ PAGES = {
     "/queues": ("Queues", "mail"),
     "/workers": ("Workers", "slots in use"),
     "/breakers": ("Breakers", "A target that keeps failing"),
-    "/access": ("Tenants and keys", "Keys of this tenant"),
+    "/streams": ("Streams", "No queue has a stream."),
+    "/alerts": ("Alerts", "silent-report"),
+    "/checkins": ("Check-ins", "backup"),
+    "/notifications": ("Notifications", "on-call"),
+    "/calendars": ("Calendars", "holidays"),
+    "/secrets": ("Secrets", "api-token"),
+    "/sources": ("Sources", "orders"),
+    "/issuers": ("Issuers", "our-app"),
+    "/keys": ("Keys", "A key belongs to this tenant"),
     "/sessions": ("Sessions", "This session"),
+    "/tenants": ("Tenants", "default"),
+    "/tenants/default": ("default", "Usage this month"),
+    "/archive": ("Archive", "This server archives nothing."),
     "/audit": ("Audit", "jobs.create"),
 }
+TITLES = {"/tenants/default": "Tenant"}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 LOOKS: tuple[tuple[str, Literal["light", "dark"], ViewportSize], ...] = (
     ("dark", "dark", WIDE),
@@ -77,7 +89,7 @@ def test_a_page_shows_what_is_there(looking: Looking, path: str) -> None:
     title, words = PAGES[path]
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
     expect(page.get_by_text(words).first).to_be_visible()
-    expect(page).to_have_title(f"{title} – duetime")
+    expect(page).to_have_title(f"{TITLES.get(path, title)} – duetime")
     assert serious(page) == []
     looking.shoot(name_of(path))
     check_other_looks(looking, name_of(path))

@@ -23,8 +23,8 @@ from tests.unit.test_options import BESIDE, JOB, NOW, by_command, meaning, over_
 
 _FIELDS = """async (texts) => {
     const preload = [...document.querySelectorAll("link[rel=modulepreload]")].map((link) => link.href);
-    const { EMPTY, fieldsOf } = await import(preload.find((href) => href.endsWith("/core/job_fields.js")));
-    return fieldsOf({ ...EMPTY, tz: "", task: "greet", ...texts });
+    const { empty, fieldsOf } = await import(preload.find((href) => href.endsWith("/core/job_fields.js")));
+    return fieldsOf({ ...empty(), tz: "", task: "greet", ...texts });
 }"""
 """The body of the request for a form with these texts."""
 

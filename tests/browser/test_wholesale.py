@@ -92,3 +92,47 @@ def test_the_keyboard_reaches_everything(looking: Looking) -> None:
     box.get_by_role("searchbox").fill("ached by k")
     box.get_by_role("link", name="Reached by keys").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Reached by keys")
+
+
+def test_a_list_is_sorted_by_name(looking: Looking) -> None:
+    for name in ("Zulu", "Alpha", "Mike"):
+        looking.shop.submit("ping", name=f"{name} of the sorted", every="1h", queue="sorted")
+    page = looking.go("/schedules?queue=sorted")
+    names = page.locator("tbody .job-name")
+    expect(names).to_have_text(["Mike of the sorted", "Alpha of the sorted", "Zulu of the sorted"])
+    page.get_by_role("button", name="Job").click()
+    page.wait_for_url("**order=name*")
+    expect(names).to_have_text(["Alpha of the sorted", "Mike of the sorted", "Zulu of the sorted"])
+    expect(page.get_by_role("columnheader", name="Job")).to_have_attribute("aria-sort", "ascending")
+    assert serious(page) == []
+    page.get_by_role("button", name="Job").click()
+    expect(names).to_have_text(["Zulu of the sorted", "Mike of the sorted", "Alpha of the sorted"])
+    page.reload()
+    expect(names).to_have_text(["Zulu of the sorted", "Mike of the sorted", "Alpha of the sorted"])
+    page.go_back()
+    page.go_back()
+    expect(names).to_have_text(["Mike of the sorted", "Alpha of the sorted", "Zulu of the sorted"])
+
+
+def test_dead_letters_are_a_list_too(looking: Looking) -> None:
+    for number in range(2):
+        looking.shop.submit("shout", args={"text": f"boom: listed {number}"}, retries=0, queue="listed")
+    page = looking.go("/dead-letters")
+    page.get_by_role("button", name="List").click()
+    page.get_by_label("Text of the error").fill("boom: listed")
+    page.get_by_role("button", name="Find").click()
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    assert serious(page) == []
+    looking.shoot("dead-letters-list")
+    page.reload()
+    expect(rows).to_have_count(2)
+    rows.first.get_by_role("button", name="Discard").click()
+    page.get_by_role("button", name="Discard it").click()
+    expect(rows).to_have_count(1)
+    rows.first.get_by_role("button", name="Replay").click()
+    expect(page.get_by_text("Replayed a run of shop.shout")).to_be_visible()
+    page.goto(f"{looking.shop.url}/dead-letters")
+    group = page.get_by_role("article").filter(has_text="boom: listed")
+    group.get_by_role("link", name="all of them").click()
+    expect(rows.first).to_contain_text("boom: listed")

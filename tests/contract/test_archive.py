@@ -20,6 +20,7 @@ from duetime.ids import new_id
 from duetime.model.job import Options, encode_options
 from duetime.model.lists import RunFilter, RunItem
 from duetime.model.run import RunState
+from duetime.model.schedule import Once
 from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, TenantChange
 from duetime.store.protocol.store import Store
 from duetime.telemetry.meters import Meters
@@ -132,8 +133,9 @@ async def test_a_day_is_archived_removed_and_still_listed(
 
 
 async def test_filters_hold_in_the_archive(store: Store, archive: Archive, time: Time) -> None:
-    await ends(store, 10, task="greet")
-    await ends(store, 10, task="count", queue="default")
+    now = Once(at=time.now)  # the ids of runs agree with the clock of the store
+    await ends(store, 10, task="greet", schedule=now)
+    await ends(store, 10, task="count", queue="default", schedule=now)
     filters = [
         RunFilter(state=RunState.FAILED),
         RunFilter(state=RunState.SUCCEEDED, task="count"),

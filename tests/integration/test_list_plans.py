@@ -54,7 +54,8 @@ insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, rea
     from (select n, case when n % 100 = 7 then 2 else 1 end as tenant, now() + n * interval '1 millisecond' as at
           from generate_series(1, {ROWS // 2}) n) x;
 insert into duetime.labels (tenant_id, kind, value, job_id)
-    select tenant_id, 'o', 'u' || right(id::text, 1), id from duetime.jobs where not recurring;
+    select tenant_id, 'o', 'u' || right(id::text, 1), id from duetime.jobs where not recurring
+    union all select tenant_id, 'n', right(id::text, 8), id from duetime.jobs where not recurring;
 insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, due_at, died_at, args, error)
     select run_id, job_id, tenant_id, lane_id, 1, 0, due_at, finished_at, args, 'no' from duetime.history
     where right(run_id::text, 1) = '0';
@@ -137,6 +138,21 @@ async def test_a_page_reads_no_more_than_its_bound(
             if "select h.job_id, h.run_id from duetime.history" in plan:
                 assert "Index Scan" not in plan, (name, plan)
                 assert "Index Only Scan" in plan, (name, plan)
+
+
+async def test_a_page_by_name_reads_no_more_than_its_bound(store: PostgresStore) -> None:
+    reads = Reads(store)
+    for down in (False, True):
+        place = None
+        for _ in range(3):
+            before = await reads.now()
+            page = await store.lists.list_jobs_by_name(2, JobFilter(), place, 50, down=down)
+            after = await reads.now()
+            delta = {key: value - before.get(key, 0) for key, value in after.items()}
+            assert len(page.items) == 50
+            assert delta["labels scanned"] == delta["jobs scanned"] == 0
+            assert delta["labels_pkey read"] <= 3 * BOUND
+            place = page.next
 
 
 async def test_ended_jobs_are_asked_for_in_the_days_of_their_runs(store: PostgresStore, postgres: Server) -> None:

@@ -2,8 +2,8 @@
 
 static/index.html       the page that loads everything; its addresses contain the versions of all files
 static/app.js           the routes
-static/core/            requests, events, formatting, shared hooks
-static/parts/           components: charts, bars, tables, dialogs
+static/core/            requests, events, addresses, time zone, formatting, shared hooks
+static/parts/           components: charts, bars, tables, dialogs, forms
 static/pages/           one file for each page
 static/vendor/          third-party libraries with their licences
 """

@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-from duetime.dashboard.job_form import MODULE, options_module
+from duetime.dashboard import job_form, request_forms
 
 PAGES = (
     "/",
@@ -29,8 +29,19 @@ PAGES = (
     "/queues",
     "/workers",
     "/breakers",
-    "/access",
+    "/streams",
+    "/alerts",
+    "/checkins",
+    "/notifications",
+    "/calendars",
+    "/secrets",
+    "/sources",
+    "/issuers",
+    "/keys",
     "/sessions",
+    "/tenants",
+    "/tenants/{name}",
+    "/archive",
     "/bulk-actions",
     "/audit",
 )
@@ -53,7 +64,8 @@ class File(NamedTuple):
 class Files:
     def __init__(self) -> None:
         found = dict(_walk(resources.files("duetime.dashboard").joinpath("static"), ""))
-        found[MODULE] = options_module()
+        found[job_form.MODULE] = job_form.options_module()
+        found[request_forms.MODULE] = request_forms.requests_module()
         page = found.pop("index.html")
         digest = blake2b(digest_size=8)
         for name in sorted(found):

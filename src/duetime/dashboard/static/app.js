@@ -3,25 +3,37 @@
 import { go, useAddress } from "./core/data.js";
 import { onSessionOver } from "./core/http.js";
 import { closeStream, openStream } from "./core/live.js";
+import { isSameTenant, namedTenant } from "./core/place.js";
 import { may, whoAmI } from "./core/session.js";
 import { useTheme } from "./core/theme.js";
 import { html, render, useEffect, useState } from "./core/view.js";
-import { Access } from "./pages/access.js";
+import { useZone } from "./core/zone.js";
+import { Alerts } from "./pages/alerts.js";
+import { Archive } from "./pages/archive.js";
 import { Audit } from "./pages/audit.js";
 import { Breakers } from "./pages/breakers.js";
 import { BulkActionsPage } from "./pages/bulk_actions.js";
 import { Calendar } from "./pages/calendar.js";
+import { Calendars } from "./pages/calendars.js";
+import { CheckIns } from "./pages/checkins.js";
 import { DeadLetters } from "./pages/dead_letters.js";
 import { Graph, Graphs } from "./pages/graphs.js";
+import { Issuers } from "./pages/issuers.js";
 import { Job } from "./pages/job.js";
 import { EditJob, NewJob } from "./pages/job_form.js";
 import { Jobs, Schedules } from "./pages/jobs.js";
+import { Keys } from "./pages/keys.js";
 import { Login } from "./pages/login.js";
+import { Notifications } from "./pages/notifications.js";
 import { Now } from "./pages/now.js";
 import { Queues } from "./pages/queues.js";
 import { Run } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
+import { Secrets } from "./pages/secrets.js";
 import { Sessions } from "./pages/sessions.js";
+import { Sources } from "./pages/sources.js";
+import { Streams } from "./pages/streams.js";
+import { TenantPage, Tenants } from "./pages/tenants.js";
 import { TrendsPage } from "./pages/trends.js";
 import { Workers } from "./pages/workers.js";
 import { Asking } from "./parts/asking.js";
@@ -48,8 +60,19 @@ const PAGES = [
   [/^\/queues$/, Queues, "Queues"],
   [/^\/workers$/, Workers, "Workers"],
   [/^\/breakers$/, Breakers, "Breakers"],
-  [/^\/access$/, Access, "Tenants and keys"],
+  [/^\/streams$/, Streams, "Streams"],
+  [/^\/alerts$/, Alerts, "Alerts"],
+  [/^\/checkins$/, CheckIns, "Check-ins"],
+  [/^\/notifications$/, Notifications, "Notifications"],
+  [/^\/calendars$/, Calendars, "Calendars"],
+  [/^\/secrets$/, Secrets, "Secrets"],
+  [/^\/sources$/, Sources, "Sources"],
+  [/^\/issuers$/, Issuers, "Issuers"],
+  [/^\/keys$/, Keys, "Keys"],
   [/^\/sessions$/, Sessions, "Sessions"],
+  [/^\/tenants$/, Tenants, "Tenants"],
+  [/^\/tenants\/([^/]+)$/, TenantPage, "Tenant"],
+  [/^\/archive$/, Archive, "Archive"],
   [/^\/audit$/, Audit, "Audit"],
 ];
 
@@ -63,12 +86,22 @@ const PLACES = [
   { href: "/calendar", word: "Calendar" },
   { href: "/dead-letters", word: "Dead letters" },
   { href: "/bulk-actions", word: "Bulk actions" },
-  { href: "/queues", word: "Queues", line: true },
-  { href: "/workers", word: "Workers" },
-  { href: "/breakers", word: "Breakers" },
-  { href: "/sessions", word: "Sessions", line: true },
-  { href: "/access", word: "Tenants and keys", may: "manage_keys" },
-  { href: "/audit", word: "Audit", may: "read_audit" },
+  { href: "/queues", word: "Queues", group: "Operations" },
+  { href: "/streams", word: "Streams", group: "Operations" },
+  { href: "/workers", word: "Workers", group: "Operations" },
+  { href: "/breakers", word: "Breakers", group: "Operations" },
+  { href: "/alerts", word: "Alerts", group: "Operations" },
+  { href: "/checkins", word: "Check-ins", group: "Operations" },
+  { href: "/notifications", word: "Notifications", group: "Operations" },
+  { href: "/calendars", word: "Calendars", group: "Settings" },
+  { href: "/sources", word: "Sources", group: "Settings" },
+  { href: "/secrets", word: "Secrets", group: "Settings", may: "manage_keys" },
+  { href: "/keys", word: "Keys", group: "Settings", may: "manage_keys" },
+  { href: "/issuers", word: "Issuers", group: "Settings", may: "manage_keys" },
+  { href: "/sessions", word: "Sessions", group: "Settings" },
+  { href: "/archive", word: "Archive", group: "Settings" },
+  { href: "/audit", word: "Audit", group: "Settings", may: "read_audit" },
+  { href: "/tenants", word: "Tenants", group: "Settings", may: "manage_tenants" },
 ];
 
 function found(path) {
@@ -81,8 +114,17 @@ function found(path) {
 
 const Nowhere = () => html`<h1 tabindex="-1">Page not found</h1><${Empty} title="This page does not exist.">Choose one from the menu.</${Empty}>`;
 
+/** A link to a tenant that does not exist, or that the key cannot open, leads to the key's own one. */
+function Elsewhere({ error }) {
+  if (!namedTenant() || ![403, 404].includes(error.status)) return html`<${Wrong} error=${error} />`;
+  const why = error.status === 404 ? "which does not exist" : "and your key belongs to another one";
+  return html`<p class="trouble-line" role="alert">This link shows the tenant ${namedTenant()}, ${why}.</p>
+    <p><a href="/?tenant=default">Open your own tenant</a></p>`;
+}
+
 function App() {
   const address = useAddress();
+  useZone();
   const [me, setMe] = useState(null);
   const [state, setState] = useState("asking");
   const [error, setError] = useState(null);
@@ -114,7 +156,7 @@ function App() {
   }, [address.path, state]);
 
   if (state === "out" || state === "over") return html`<${Login} over=${state === "over"} onDone=${start} />`;
-  if (error) return html`<main><h1>duetime</h1><${Wrong} error=${error} /></main>`;
+  if (error) return html`<main><h1>duetime</h1><${Elsewhere} error=${error} /></main>`;
   if (!me) return html`<main aria-busy="true"><h1 class="hidden-words">duetime</h1></main>`;
   return html`<${Frame} me=${me} path=${address.path} places=${PLACES}>
       <div key=${address.path} class="fade"><${Page} id=${id} query=${address.query} /></div>
@@ -129,7 +171,7 @@ document.addEventListener("click", (event) => {
   if (!link || link.target || event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const url = new URL(link.href);
-  if (url.origin !== location.origin || url.hash || !PAGES.some(([pattern]) => pattern.test(url.pathname))) return;
+  if (url.origin !== location.origin || url.hash || !isSameTenant(url) || !PAGES.some(([pattern]) => pattern.test(url.pathname))) return;
   event.preventDefault();
   go(url.pathname + url.search);
 });

@@ -1,6 +1,7 @@
 // Shared by pages: data that stays fresh, the clock, the address.
 
 import { listen } from "./live.js";
+import { go, onMove, queryHere, setQuery } from "./place.js";
 import { useEffect, useRef, useState } from "./view.js";
 import { now } from "./words.js";
 
@@ -69,22 +70,11 @@ export function useNow() {
   return at;
 }
 
-const moved = new Set();
-
-export function go(url, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", url);
-  moved.forEach((callback) => callback());
-}
-
-window.addEventListener("popstate", () => moved.forEach((callback) => callback()));
+export { go, setQuery };
 
 export function useAddress() {
-  const read = () => ({ path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) });
+  const read = () => ({ path: location.pathname, query: queryHere() });
   const [found, setFound] = useState(read);
-  useEffect(() => {
-    const callback = () => setFound(read());
-    moved.add(callback);
-    return () => moved.delete(callback);
-  }, []);
+  useEffect(() => onMove(() => setFound(read())), []);
   return found;
 }

@@ -1,6 +1,8 @@
 // Requests to the API. The session is a cookie that scripts cannot read. The server accepts a changing request only from
 // this page's own origin, which the browser confirms.
 
+import { namedTenant } from "./place.js";
+
 export class Problem extends Error {
   constructor(status, document) {
     super(document.detail || document.title || `The server answered ${status}`);
@@ -12,13 +14,7 @@ export class Problem extends Error {
   }
 }
 
-const TENANT = "duetime.tenant";
 const whenOver = new Set();
-
-export const tenant = {
-  get: () => sessionStorage.getItem(TENANT),
-  set: (name) => (name ? sessionStorage.setItem(TENANT, name) : sessionStorage.removeItem(TENANT)),
-};
 
 export function onSessionOver(callback) {
   whenOver.add(callback);
@@ -26,7 +22,7 @@ export function onSessionOver(callback) {
 }
 
 export function headersFor(more = {}) {
-  const name = tenant.get();
+  const name = namedTenant();
   return name ? { "Duetime-Tenant": name, ...more } : more;
 }
 

@@ -2,7 +2,7 @@
 // declaration), so a new option needs no change here. SHORT adds forms that are easier to type than JSON.
 
 import { OPTIONS } from "./job_options.js";
-import { zone } from "./words.js";
+import { zone } from "./zone.js";
 
 const WEEKDAYS = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
 
@@ -82,7 +82,8 @@ function parsed(text, field) {
 
 const textsOf = (options, values) => Object.fromEntries(options.map((each) => [each.name, show(each, values[each.name])]));
 
-export const EMPTY = { ...textsOf(OPTIONS, {}), task: "", target: null, args: "{}", tz: zone };
+/** A job without any values, in the zone of the dashboard. */
+export const empty = () => ({ ...textsOf(OPTIONS, {}), task: "", target: null, args: "{}", tz: zone() });
 
 /** The options of a job in the API's form: `retries` is part of `retry`, and a limit belongs to its key. */
 const optionsOf = (job) => ({
@@ -93,7 +94,7 @@ const optionsOf = (job) => ({
 
 /** A job that is edited. */
 export const valuesOf = (job) => ({
-  ...EMPTY,
+  ...empty(),
   ...textsOf(OPTIONS.filter((each) => each.of_edits), { ...optionsOf(job), ...job.schedule, when: job.schedule.exact }),
   task: job.task,
   target: job.target && json(job.target),
@@ -107,7 +108,7 @@ export const isReplayable = (run) => !run.task.startsWith("duetime.email");
 
 /** A job that repeats a run: with all options except the schedule and the identity. */
 export const valuesOfRun = (run, job) => ({
-  ...EMPTY,
+  ...empty(),
   ...textsOf(OPTIONS.filter((each) => each.of_submissions && !each.schedule && each.group !== "Identity"), optionsOf(job)),
   task: job.task,
   ...(isTarget(run) ? { target: json(run.args) } : { args: json(run.args) }),

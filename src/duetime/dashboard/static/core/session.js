@@ -1,20 +1,15 @@
 // The current key and its rights: a page shows no button that the server would refuse.
 
-import { get, post, tenant } from "./http.js";
+import { get, post } from "./http.js";
+import { setTenant } from "./place.js";
 import { setClock } from "./words.js";
 
 let me = null;
 
 export async function whoAmI() {
-  try {
-    me = await get("/v1/me");
-  } catch (problem) {
-    // The tenant was chosen by another login.
-    if (problem.status !== 403 || !tenant.get()) throw problem;
-    tenant.set(null);
-    me = await get("/v1/me");
-  }
+  me = await get("/v1/me");
   setClock(me.now);
+  setTenant(me.tenant, { isOneOfSeveral: me.tenants.length > 1 });
   return me;
 }
 
@@ -26,7 +21,6 @@ export const loginMethods = () => get("/v1/login-methods");
 
 /** Ends the session. Returns where the browser has to go to end it at the identity provider too, if anywhere. */
 export async function logOut() {
-  tenant.set(null);
   const { next } = await post("/logout");
   me = null;
   return next;

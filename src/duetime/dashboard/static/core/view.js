@@ -1,6 +1,7 @@
 // The view library, imported in one place, so that untrusted text is escaped everywhere.
 
 import { html as build } from "../vendor/preact.js";
+import { inTenant } from "./place.js";
 
 export { render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
@@ -24,6 +25,11 @@ function shown(node) {
   // A component's properties are escaped where the component renders them.
   if (typeof node.type === "string") {
     for (const name of SPOKEN) if (typeof node.props[name] === "string") node.props[name] = visible(node.props[name]);
+    // A parent shows its children again: the tenant is added once.
+    if (node.type === "a" && node.props.href && !node.isPlaced) {
+      node.props.href = inTenant(node.props.href);
+      node.isPlaced = true;
+    }
     if ("children" in node.props) node.props.children = shown(node.props.children);
   }
   return node;

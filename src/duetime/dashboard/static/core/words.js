@@ -1,13 +1,15 @@
-// Formatting of numbers and times.
+// Formatting of numbers and times. Times are in the chosen zone.
+
+import { formatIn } from "./zone.js";
 
 const NUMBER = new Intl.NumberFormat("en");
 const PERCENT = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
-const FULL = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
-const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
-const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const SECONDS = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const FULL = { dateStyle: "medium", timeStyle: "medium" };
+const DAY = { weekday: "short", day: "numeric", month: "short" };
+const CLOCK = { hour: "2-digit", minute: "2-digit" };
+const SECONDS = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
 
-export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const shown = (options, at) => formatIn("en-GB", options).format(at);
 
 let offset = 0;
 
@@ -54,10 +56,13 @@ export function length(seconds) {
   return parts.filter(Boolean).join(" ");
 }
 
-export const moment = (text) => (text ? FULL.format(new Date(text)) : "–");
-export const day = (date) => DAY.format(date);
-export const clock = (date) => CLOCK.format(date);
-export const clockSeconds = (text) => SECONDS.format(new Date(text));
+export const moment = (text) => (text ? shown(FULL, new Date(text)) : "–");
+export const day = (date) => shown(DAY, date);
+export const clock = (date) => shown(CLOCK, date);
+export const clockSeconds = (text) => shown(SECONDS, new Date(text));
+
+/** A date without a time, such as 2027-01-31: the same in every zone. */
+export const date = (text) => formatIn("en-GB", DAY, "UTC").format(Date.parse(text));
 
 /** A time relative to now: "in 3 min", "2 h ago". */
 export function relative(text, at = now()) {

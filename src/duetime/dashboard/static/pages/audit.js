@@ -2,7 +2,8 @@
 
 import { useData } from "../core/data.js";
 import { listPage } from "../core/pages.js";
-import { html, useState } from "../core/view.js";
+import { placeIn } from "../core/place.js";
+import { html } from "../core/view.js";
 import { Empty, Exact, Head, Loading, Pager, Wrong } from "../parts/basics.js";
 
 const LINKS = { job_: "/jobs/", run_: "/runs/" };
@@ -12,9 +13,9 @@ function Thing({ id }) {
   return base ? html`<a href=${base + id}><code class="small">${id}</code></a>` : html`<code class="small">${id}</code>`;
 }
 
-export function Audit() {
-  const [pages, setPages] = useState([]);
-  const cursor = pages[pages.length - 1];
+export function Audit({ query }) {
+  const place = placeIn(query);
+  const { cursor } = place;
   const { data: page, error } = useData((signal) => listPage("/v1/audit", { page_size: 50, cursor }, signal), ["audit", cursor], { every: 10000 });
   return html`<${Head} title="Audit">Who changed which object. The log is append-only.</${Head}>
     <${Wrong} error=${error} />
@@ -30,5 +31,5 @@ export function Audit() {
         <td class="soft small">${entry.detail || ""}</td>
       </tr>`)}</tbody>
     </table></div>`}
-    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="entries" />`;
+    <${Pager} page=${page} place=${place} word="entries" />`;
 }

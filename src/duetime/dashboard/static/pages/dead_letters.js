@@ -1,25 +1,85 @@
-// Dead letters: runs that used all their attempts, grouped by error; replayed or discarded together.
+// Dead letters: runs that used all their attempts, grouped by error or as a list; replayed or discarded together.
 
-import { useData } from "../core/data.js";
-import { complain, say } from "../core/doing.js";
-import { get, post } from "../core/http.js";
+import { go, setQuery, useData } from "../core/data.js";
+import { act, complain, say } from "../core/doing.js";
+import { address, get, post } from "../core/http.js";
 import { ofKind } from "../core/live.js";
+import { listPage } from "../core/pages.js";
+import { placeIn } from "../core/place.js";
 import { may } from "../core/session.js";
 import { html, useRef, useState } from "../core/view.js";
 import { number, plural } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { BulkActions } from "../parts/bulk.js";
-import { Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
+import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../parts/basics.js";
+import { Range, rangeFrom } from "../parts/range.js";
 
 const AT_ONCE = 100;
 const RATE = 100;
 
-export function DeadLetters() {
-  const { data, error, reload } = useData((signal) => get("/v1/dead-letters/groups", {}, signal), ["dead letters"], {
-    live: ofKind("failed", "fired", "submitted"),
-  });
-  return html`<${Head} title="Dead letters">Runs that used all their attempts, kept for inspection and replay.</${Head}>
-    ${data && data.groups.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${{}} />`}
+const DIED = ofKind("failed", "fired", "submitted");
+
+export function DeadLetters({ query }) {
+  const view = query.view === "list" ? "list" : "groups";
+  const pick = html`<${Segments} label="View" value=${view} onPick=${(name) => go(name === "list" ? "/dead-letters?view=list" : "/dead-letters")} choices=${[["groups", "By error"], ["list", "List"]]} />`;
+  return html`<${Head} title="Dead letters" buttons=${pick}>Runs that used all their attempts, kept for inspection and replay.</${Head}>
+    ${view === "list" ? html`<${List} query=${query} />` : html`<${Groups} />`}`;
+}
+
+const FILTERS = ["task", "queue", "error", "fingerprint", "start_time", "end_time"];
+
+function List({ query }) {
+  const filter = Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
+  const key = JSON.stringify(filter);
+  const place = placeIn(query);
+  const { cursor } = place;
+  const { data: page, error, reload } = useData((signal) => listPage("/v1/dead-letters", { ...filter, page_size: 50, cursor }, signal), ["dead", key, cursor], { live: DIED });
+  const submit = (event) => {
+    event.preventDefault();
+    const { task, queue, error: text, ...span } = Object.fromEntries(new FormData(event.target));
+    go(address("/dead-letters", { view: "list", task, queue, error: text, ...rangeFrom(span) }));
+  };
+  const replay = (run) => act(() => post("/v1/dead-letters/replay", { run_id: run.run_id }), `Replayed a run of ${run.task}`, { then: reload });
+  const discard = async (run) => {
+    const text = "It cannot be replayed afterwards. The history of the run stays until its retention ends.";
+    if (await askBack({ title: `Discard this run of ${run.task}?`, text, yes: "Discard it", no: "Keep it" })) {
+      await act(() => post("/v1/dead-letters/discard", { run_id: run.run_id }), `Discarded a run of ${run.task}`, { then: reload });
+    }
+  };
+  return html`<form class="finder" role="search" onSubmit=${submit} key=${key}>
+      <label><span class="hidden-words">Task</span><input name="task" type="search" placeholder="Task" defaultValue=${filter.task || ""} /></label>
+      <label><span class="hidden-words">Text of the error</span><input name="error" type="search" placeholder="Part of the error" defaultValue=${filter.error || ""} /></label>
+      <label><span class="hidden-words">Queue</span><input name="queue" type="search" placeholder="Queue" defaultValue=${filter.queue || ""} /></label>
+      <${Range} filter=${filter} label="Died" />
+      <button>Find</button>
+    </form>
+    ${filter.fingerprint && html`<p class="hint">One kind of error. <button class="plain tight" onClick=${() => setQuery({ fingerprint: null })}>Show all</button></p>`}
+    ${page && page.items.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${filter} />`}
+    <${Wrong} error=${error} />
+    ${!page && !error && html`<${Loading} />`}
+    ${page && !page.items.length && html`<div class="card"><${Empty} title="No dead letters match." /></div>`}
+    ${page && page.items.length > 0 && html`<div class="table dense"><table class="cards">
+      <thead><tr><th scope="col">Task</th><th scope="col">Error</th><th scope="col">Failure</th><th scope="col">Queue</th><th scope="col">Attempts</th><th scope="col" aria-sort="descending">Due</th><th scope="col">Died</th>${may("control") && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}</tr></thead>
+      <tbody>${page.items.map((run) => html`<tr key=${run.run_id}>
+        <td class="nowrap"><a class="job-name" href="/runs/${run.run_id}">${run.task}</a></td>
+        <td class="wide small">${(run.error || "").split("\n")[0].slice(0, 120)}</td>
+        <td><${Badge} status="FAILED" word=${(run.failure || "error").replaceAll("_", " ")} /></td>
+        <td class="soft">${run.queue}</td>
+        <td>${number(run.attempt + run.lost)}</td>
+        <td><${Moment} at=${run.due_at} /></td>
+        <td><${Moment} at=${run.died_at} /></td>
+        ${may("control") && html`<td class="end"><span class="buttons">
+          <button class="tight" onClick=${() => replay(run)}>Replay<span class="hidden-words"> ${run.task}</span></button>
+          <button class="tight danger" onClick=${() => discard(run)}>Discard<span class="hidden-words"> ${run.task}</span></button>
+        </span></td>`}
+      </tr>`)}</tbody>
+    </table></div>`}
+    <${Pager} page=${page} place=${place} word="dead letters" />`;
+}
+
+function Groups() {
+  const { data, error, reload } = useData((signal) => get("/v1/dead-letters/groups", {}, signal), ["dead letters"], { live: DIED });
+  return html`${data && data.groups.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${{}} />`}
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.groups.length && html`<div class="card"><${Empty} title="No dead letters.">No run has used all its attempts.</${Empty}></div>`}
@@ -81,7 +141,7 @@ function Group({ group, reload, more }) {
       <span class="soft small">last <${Moment} at=${group.last_died_at} />, first <${Moment} at=${group.first_died_at} /></span>
     </header>
     <pre class="text">${(group.error || group.failure || "unknown").split("\n")[0]}</pre>
-    <p class="hint"><a href="/runs/${group.newest_run}">Newest run</a></p>
+    <p class="hint"><a href="/runs/${group.newest_run}">Newest run</a>, <a href="/dead-letters?view=list&fingerprint=${encodeURIComponent(group.fingerprint)}">all of them</a></p>
     ${may("control") && html`<div class="buttons actions">
       <button class="main" disabled=${Boolean(progress)} onClick=${replay}>Replay ${count}</button>
       <button class="danger" disabled=${Boolean(progress)} onClick=${discard}>Discard ${count}</button>

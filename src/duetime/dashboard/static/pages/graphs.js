@@ -6,8 +6,9 @@ import { get, post } from "../core/http.js";
 import { criticalPath, layOut } from "../core/layout.js";
 import { anything } from "../core/live.js";
 import { listPage } from "../core/pages.js";
+import { placeIn } from "../core/place.js";
 import { may } from "../core/session.js";
-import { html, useMemo, useState } from "../core/view.js";
+import { html, useMemo } from "../core/view.js";
 import { length, number, plural, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Empty, Head, Loading, Moment, Pager, Wrong, look } from "../parts/basics.js";
@@ -15,9 +16,9 @@ import { Badge, Empty, Head, Loading, Moment, Pager, Wrong, look } from "../part
 const DRAWN = 400;
 const LISTED = 200;
 
-export function Graphs() {
-  const [pages, setPages] = useState([]);
-  const cursor = pages[pages.length - 1];
+export function Graphs({ query }) {
+  const place = placeIn(query);
+  const { cursor } = place;
   const { data: page, error } = useData((signal) => listPage("/v1/graphs", { cursor }, signal), ["graphs", cursor], { live: anything });
   return html`<${Head} title="Graphs">Jobs that depend on each other.</${Head}>
     <${Wrong} error=${error} />
@@ -33,7 +34,7 @@ export function Graphs() {
         <td><${Moment} at=${graph.ended_at} none="running" /></td>
       </tr>`)}</tbody>
     </table></div>`}
-    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="graphs" />`;
+    <${Pager} page=${page} place=${place} word="graphs" />`;
 }
 
 export function Graph({ id }) {

@@ -4,8 +4,10 @@ import { go, useData } from "../core/data.js";
 import { ask, get } from "../core/http.js";
 import { anything } from "../core/live.js";
 import { listPage } from "../core/pages.js";
-import { html, useState } from "../core/view.js";
-import { day, length, moment, number, relative, title } from "../core/words.js";
+import { placeIn } from "../core/place.js";
+import { html } from "../core/view.js";
+import { date, length, moment, number, relative, title } from "../core/words.js";
+import { wallAt, zone } from "../core/zone.js";
 import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
 import { MaybeInStream } from "../parts/in_streams.js";
 import { JobButtons, isOver, nameOf } from "../parts/job_actions.js";
@@ -13,10 +15,10 @@ import { Masked } from "../parts/masked.js";
 import { RunTable } from "../parts/run_table.js";
 import { Why } from "../parts/why.js";
 
-export function Job({ id }) {
+export function Job({ id, query }) {
   const { data: job, error, reload } = useData((signal) => get(`/v1/jobs/${id}`, {}, signal), ["job", id], { live: anything });
-  const [pages, setPages] = useState([]);
-  const cursor = pages[pages.length - 1];
+  const place = placeIn(query);
+  const { cursor } = place;
   const { data: runs } = useData(
     (signal) => listPage(`/v1/jobs/${id}/runs`, { page_size: 20, cursor }, signal),
     ["runs of", id, cursor],
@@ -47,7 +49,7 @@ export function Job({ id }) {
           <h2 id="runs" class="hidden-words">Runs</h2>
           ${runs && runs.items.length > 0 && html`<${RunTable} runs=${runs.items} withTask=${false} />`}
           ${runs && !runs.items.length && html`<div class="card"><${Empty} title="No runs yet." /></div>`}
-          <${Pager} page=${runs} pages=${pages} setPages=${setPages} word="runs" />
+          <${Pager} page=${runs} place=${place} word="runs" />
         </section>
       </div>
       <div class="stack">
@@ -78,18 +80,18 @@ function Next({ job }) {
 }
 
 /** A fire in its own time zone. */
-const wall = (local) => `${day(new Date(`${local.slice(0, 10)}T12:00:00`))} ${local.slice(0, 4)}, ${local.slice(11, local.slice(17, 19) === "00" ? 16 : 19)}`;
+const wall = (local) => `${date(local.slice(0, 10))} ${local.slice(0, 4)}, ${local.slice(11, local.slice(17, 19) === "00" ? 16 : 19)}`;
 
 function sameHere(fire) {
-  const here = new Date(fire.utc);
-  return here.getHours() === Number(fire.local.slice(11, 13)) && here.getDate() === Number(fire.local.slice(8, 10));
+  const here = wallAt(fire.utc);
+  return here.hour === Number(fire.local.slice(11, 13)) && here.day === Number(fire.local.slice(8, 10));
 }
 
 export const FireList = ({ fires }) => html`<ol class="fires">
   ${fires.map(
     (fire) => html`<li key=${fire.utc}>
       <span>${wall(fire.local)}</span>
-      <span class="soft small">${sameHere(fire) ? relative(fire.utc) : `local time ${moment(fire.utc)}`}</span>
+      <span class="soft small">${sameHere(fire) ? relative(fire.utc) : `${moment(fire.utc)} in ${zone()}`}</span>
       ${fire.note && html`<span class="badge warn">${fire.note}</span>`}
     </li>`,
   )}

@@ -3,24 +3,24 @@
 import { go, useData } from "../core/data.js";
 import { act } from "../core/doing.js";
 import { ask, get, post } from "../core/http.js";
-import { EMPTY, boundsOf, changesOf, exampleOf, fieldsOf, isList, isNumber, isObject, scheduleOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
+import { boundsOf, changesOf, empty, exampleOf, fieldsOf, isList, isNumber, isObject, scheduleOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
 import { OPTIONS } from "../core/job_options.js";
+import { fits, formOf } from "../core/schema.js";
 import { html, useEffect, useState } from "../core/view.js";
-import { zone } from "../core/words.js";
-import { ArgumentFields, fits, propertiesOf } from "../parts/argument_fields.js";
+import { ZONES } from "../core/zone.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
 import { nameOf } from "../parts/job_actions.js";
+import { SchemaFields } from "../parts/schema_fields.js";
 import { FireList } from "./job.js";
 
 const TYPING_PAUSE = 220;
 const COMMON = ["name", "when", "tz"];
 const LABELS = { tz: "Time zone" };
-const ZONES = Intl.supportedValuesOf ? ["UTC", ...Intl.supportedValuesOf("timeZone")] : ["UTC", zone];
 
 export function NewJob({ query }) {
   const { data, error } = useData(
     async (signal) => {
-      if (!query.from) return { values: EMPTY, title: "New job" };
+      if (!query.from) return { values: empty(), title: "New job" };
       const run = await get(`/v1/runs/${query.from}`, {}, signal);
       const job = await get(`/v1/jobs/${run.job_id}`, {}, signal);
       return { values: valuesOfRun(run, job), title: "Replay with changes", job, shut: run.args_problem };
@@ -131,9 +131,9 @@ function Arguments({ task, tasks, text, field, error, change }) {
   const isKnown = Boolean(tasks && tasks.items.some((each) => each.name === task));
   const { data } = useData((signal) => (isKnown ? get(`/v1/tasks/${encodeURIComponent(task)}`, {}, signal) : null), ["task", task, isKnown]);
   const [asJson, setAsJson] = useState(false);
-  const properties = data ? propertiesOf(data.arguments) : null;
-  const canBeFields = properties !== null && fits(text, properties);
-  const isWrong = (name) => Boolean(error) && (error.field || "").split(/[.[]/).slice(0, 2).join(".") === `args.${name}`;
+  const form = data && data.arguments ? formOf(data.arguments, data.arguments) : null;
+  const args = parsed(text);
+  const canBeFields = form !== null && form.kind === "object" && form.properties().length > 0 && args !== null && fits(args, form);
   if (!canBeFields || asJson) {
     return html`<div>
       <label><span>Arguments, as JSON</span><textarea ...${field("args", { spellcheck: false, rows: 6 })}></textarea></label>
@@ -142,9 +142,18 @@ function Arguments({ task, tasks, text, field, error, change }) {
   }
   return html`<fieldset>
     <legend>Arguments</legend>
-    <${ArgumentFields} properties=${properties} text=${text} change=${change} isWrong=${isWrong} />
+    <${SchemaFields} form=${form} value=${args} set=${(next) => change(JSON.stringify(next, null, 2))} path="args" error=${error} plain />
     <div><button type="button" onClick=${() => setAsJson(true)}>As JSON</button></div>
   </fieldset>`;
+}
+
+function parsed(text) {
+  try {
+    const found = JSON.parse(text || "{}");
+    return found && typeof found === "object" && !Array.isArray(found) ? found : null;
+  } catch {
+    return null;
+  }
 }
 
 /** One option: an input that fits its schema, and its help text. */

@@ -1,10 +1,11 @@
 // Jobs and schedules: find them, see their last runs, control one, many or all that match.
 
-import { useData, go } from "../core/data.js";
+import { go, setQuery, useData } from "../core/data.js";
 import { forEach, say } from "../core/doing.js";
 import { address, get, post } from "../core/http.js";
 import { anything } from "../core/live.js";
 import { listPage } from "../core/pages.js";
+import { placeIn } from "../core/place.js";
 import { may } from "../core/session.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { moment, number, plural, title } from "../core/words.js";
@@ -13,11 +14,16 @@ import { Badge, Bars, Empty, Head, Loading, Moment, Pager, Wrong } from "../part
 import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
+import { Range, rangeFrom } from "../parts/range.js";
 
 const BY = ["search", "name", "tag", "task", "owner", "key"];
 const WORDS = { search: "Anything" };
 const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "ENDED"];
 const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time", "fires_from", "fires_until"];
+
+/** The API sorts by name only where nothing else selects by a label: docs/decisions/0044-sorted-lists.md says why. */
+const ORDERS = { newest: "name", name: "-name", "-name": "newest" };
+const isSortable = (filter) => ![...BY, "fires_from"].some((name) => filter[name]);
 
 const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
 
@@ -42,16 +48,14 @@ function Counts() {
 function JobList({ path, query }) {
   const only = path === "/schedules";
   const filter = filterOf(query);
-  const key = JSON.stringify(filter);
-  const [pages, setPages] = useState([]);
+  const order = isSortable(filter) && query.order in ORDERS ? query.order : "newest";
+  const key = JSON.stringify({ ...filter, order });
+  const place = placeIn(query);
+  const { cursor } = place;
   const [picked, setPicked] = useState(new Set());
-  useEffect(() => {
-    setPages([]);
-    setPicked(new Set());
-  }, [key]);
-  const cursor = pages[pages.length - 1];
+  useEffect(() => setPicked(new Set()), [key, cursor]);
   const { data: page, error, reload } = useData(
-    (signal) => listPage("/v1/jobs", { ...filter, page_size: 50, cursor }, signal),
+    (signal) => listPage("/v1/jobs", { ...filter, ...(order === "newest" ? {} : { order }), page_size: 50, cursor }, signal),
     ["jobs", key, cursor],
     { live: anything },
   );
@@ -66,12 +70,13 @@ function JobList({ path, query }) {
       ${only ? html`<${Counts} />` : html`One-off and recurring jobs. <a href="/schedules">Schedules</a> are the recurring ones.`}
     </${Head}>
     <${Finder} path=${path} filter=${filter} />
+    ${filter.fires_from && html`<${Coming} path=${path} filter=${filter} page=${page} place=${place} />`}
     ${!filter.fires_from && html`<${BulkActions} objects="jobs" filter=${typed(filter)} />`}
     <${Wrong} error=${error} />
     ${!page && !error && html`<${Loading} />`}
-    ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} only=${only} />`}
+    ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} only=${only} order=${order} />`}
     ${page && html`<${InStreams} found=${page.in_streams} />`}
-    <${Pager} page=${page} pages=${pages} setPages=${setPages} word=${only ? "schedules" : "jobs"} />
+    <${Pager} page=${page} place=${place} word=${only ? "schedules" : "jobs"} labels=${order === "newest" ? undefined : ["Back", "Next"]} />
     ${picked.size > 0 && html`<${Bulk} jobs=${page ? page.items.filter((job) => picked.has(job.job_id)) : []} done=${() => setPicked(new Set()) || reload()} />`}`;
 }
 
@@ -84,13 +89,9 @@ function Finder({ path, filter }) {
     const text = given.text.trim();
     if (/^job_[0-9a-z]{26}$/.test(text)) return go(`/jobs/${text}`);
     if (/^run_[0-9a-z]{26}$/.test(text)) return go(`/runs/${text}`);
-    return go(address(path, { [given.by]: text, status: given.status, queue: given.queue }));
+    return go(address(path, { [given.by]: text, status: given.status, queue: given.queue, ...rangeFrom(given) }));
   };
   const names = queues ? queues.items.map((queue) => queue.name) : [];
-  const [from, until] = filter.fires_from ? [filter.fires_from, filter.fires_until] : [filter.start_time, filter.end_time];
-  const span = from && html`<p class="hint">
-    ${filter.fires_from ? "Jobs with a run" : "Due"} from ${moment(from)} to ${moment(until)}. <a href=${path}>Show all</a>
-  </p>`;
   return html`<form class="finder" role="search" onSubmit=${submit} key=${JSON.stringify(filter)}>
       <label>
         <span class="hidden-words">Find by</span>
@@ -98,7 +99,7 @@ function Finder({ path, filter }) {
       </label>
       <label>
         <span class="hidden-words">Search text</span>
-        <input name="text" type="search" placeholder="Part of a name, tag, task, owner, key or id" value=${filter[by] || ""} />
+        <input name="text" type="search" placeholder="Part of a name, tag, task, owner, key or id" defaultValue=${filter[by] || ""} />
       </label>
       <label>
         <span class="hidden-words">Status</span>
@@ -116,12 +117,32 @@ function Finder({ path, filter }) {
           )}
         </select>
       </label>
+      ${!filter.fires_from && html`<${Range} filter=${filter} label="Due" ahead />`}
       <button>Find</button>
-    </form>
-    ${span}`;
+    </form>`;
 }
 
-function Table({ page, bars, picked, setPicked, reload, filter, only }) {
+/** What a cell of the calendar counts: the runs of these jobs in its time. */
+function Coming({ path, filter, page, place }) {
+  const whole = page && place.number === 1 && !page.next_cursor;
+  const runs = whole && page.items.reduce((sum, job) => sum + job.fires, 0);
+  return html`<p class="hint" role="status">
+    ${whole ? `${plural(runs, "run")} of ${plural(page.items.length, "job")}` : "Jobs with a run"}${" "}
+    from ${moment(filter.fires_from)} until ${moment(filter.fires_until)}. <a href=${path}>Show all</a>
+  </p>`;
+}
+
+/** A head that sorts: by name, the other way round, and by creation again. */
+function NameHead({ order, filter }) {
+  if (!isSortable(filter)) return html`<th scope="col">Job</th>`;
+  const sort = { name: "ascending", "-name": "descending" }[order] || "none";
+  const next = ORDERS[order];
+  return html`<th scope="col" aria-sort=${sort}>
+    <button class="sort" onClick=${() => setQuery({ order: next === "newest" ? null : next })}>Job<span aria-hidden="true">${{ name: " ↑", "-name": " ↓" }[order] || " ↕"}</span></button>
+  </th>`;
+}
+
+function Table({ page, bars, picked, setPicked, reload, filter, only, order }) {
   if (!page.items.length) {
     const none = Object.keys(filter).length === (only ? 1 : 0);
     return html`<div class="card"><${Empty} title=${none ? `There are no ${only ? "schedules" : "jobs"} yet.` : "No jobs match."}>
@@ -136,17 +157,19 @@ function Table({ page, bars, picked, setPicked, reload, filter, only }) {
   };
   const all = page.items.every((job) => picked.has(job.job_id));
   const toggleAll = () => setPicked(all ? new Set() : new Set(page.items.map((job) => job.job_id)));
-  return html`<div class="table">
+  return html`<div class="table dense">
     <table class="cards">
       <thead>
         <tr>
           ${steers && html`<th scope="col" class="pick"><input type="checkbox" aria-label="Select all on this page" checked=${all} onChange=${toggleAll} /></th>`}
-          <th scope="col">Job</th>
+          <${NameHead} order=${order} filter=${filter} />
           <th scope="col">Status</th>
           <th scope="col">Last runs</th>
           ${only && html`<th scope="col">Last run</th>`}
+          ${filter.fires_from && html`<th scope="col">Runs in this time</th>`}
           <th scope="col">Next run</th>
           <th scope="col">Queue</th>
+          <th scope="col" aria-sort=${order === "newest" ? "descending" : null}>Created</th>
           ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
         </tr>
       </thead>
@@ -161,8 +184,10 @@ function Table({ page, bars, picked, setPicked, reload, filter, only }) {
             <td><${Badge} status=${job.status} /></td>
             <td><${Bars} runs=${bars.get(job.job_id)} none=${job.recurring ? "no runs yet" : ""} /></td>
             ${only && html`<td><${LastRun} runs=${bars.get(job.job_id)} /></td>`}
+            ${filter.fires_from && html`<td>${number(job.fires)}</td>`}
             <td><${Moment} at=${job.next_run} /></td>
             <td class="soft queue">${job.queue}${job.priority === "MEDIUM" ? "" : ` · ${title(job.priority)}`}</td>
+            <td class="soft"><${Moment} at=${job.created_at} /></td>
             ${steers && html`<td class="end"><${JobButtons} job=${job} then=${reload} tight /></td>`}
           </tr>`,
         )}

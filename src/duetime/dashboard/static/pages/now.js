@@ -1,9 +1,9 @@
 // Now: the current state, current problems in words, and the fires of the next hour.
 
-import { go, useData, useNow } from "../core/data.js";
+import { go, setQuery, useData, useNow } from "../core/data.js";
 import { address, get } from "../core/http.js";
 import { anything } from "../core/live.js";
-import { html, useState } from "../core/view.js";
+import { html } from "../core/view.js";
 import { clock, count, length, number, percent, plural, setClock } from "../core/words.js";
 import { Head, Loading, Meter, Segments, Wrong } from "../parts/basics.js";
 import { Chart, Legend } from "../parts/chart.js";
@@ -18,8 +18,8 @@ const OUTCOMES = [
 
 const sum = (steps, name) => steps.reduce((total, step) => total + step[name], 0);
 
-export function Now() {
-  const [span, setSpan] = useState("5m");
+export function Now({ query }) {
+  const span = query.window || "5m";
   const { data: stats, error } = useData(
     async (signal) => {
       const found = await get("/v1/stats", { window: span }, signal);
@@ -32,10 +32,10 @@ export function Now() {
   const { data: fires } = useData((signal) => get("/v1/fires", {}, signal), ["fires"], { every: 15000 });
   return html`<${Head} title="Now">Running and waiting work, and current problems.</${Head}>
     <${Wrong} error=${error} />
-    ${stats ? html`<${Standing} stats=${stats} fires=${fires} span=${span} setSpan=${setSpan} />` : !error && html`<${Loading} />`}`;
+    ${stats ? html`<${Standing} stats=${stats} fires=${fires} span=${span} />` : !error && html`<${Loading} />`}`;
 }
 
-function Standing({ stats, fires, span, setSpan }) {
+function Standing({ stats, fires, span }) {
   return html`<div class="stack">
     <${Troubles} stats=${stats} />
     <${Figures} stats=${stats} />
@@ -46,7 +46,7 @@ function Standing({ stats, fires, span, setSpan }) {
           <${Segments}
             label="Period"
             value=${span}
-            onPick=${setSpan}
+            onPick=${(window) => setQuery({ window })}
             choices=${[["5m", "5 min"], ["15m", "15 min"], ["1h", "1 hour"]]}
           />
         </header>

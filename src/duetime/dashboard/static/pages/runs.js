@@ -4,11 +4,13 @@ import { go, useData } from "../core/data.js";
 import { address } from "../core/http.js";
 import { anything } from "../core/live.js";
 import { listPage } from "../core/pages.js";
-import { html, useEffect, useState } from "../core/view.js";
+import { placeIn } from "../core/place.js";
+import { html } from "../core/view.js";
 import { title } from "../core/words.js";
 import { Empty, Head, Loading, Pager, Wrong } from "../parts/basics.js";
 import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
+import { Range, rangeFrom } from "../parts/range.js";
 import { RunTable } from "../parts/run_table.js";
 
 const STATUSES = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"];
@@ -16,9 +18,8 @@ const STATUSES = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "FAI
 export function Runs({ query }) {
   const filter = { status: query.status, task: query.task, queue: query.queue, start_time: query.start_time, end_time: query.end_time };
   const key = JSON.stringify(filter);
-  const [pages, setPages] = useState([]);
-  useEffect(() => setPages([]), [key]);
-  const cursor = pages[pages.length - 1];
+  const place = placeIn(query);
+  const { cursor } = place;
   const { data: page, error } = useData(
     (signal) => listPage("/v1/runs", { ...filter, page_size: 50, cursor }, signal),
     ["runs", key, cursor],
@@ -26,7 +27,8 @@ export function Runs({ query }) {
   );
   const submit = (event) => {
     event.preventDefault();
-    go(address("/runs", Object.fromEntries(new FormData(event.target))));
+    const { status, task, queue, ...span } = Object.fromEntries(new FormData(event.target));
+    go(address("/runs", { status, task, queue, ...rangeFrom(span) }));
   };
   return html`<${Head} title="Runs">Newest first, by due time.</${Head}>
     <form class="finder" role="search" onSubmit=${submit} key=${key}>
@@ -37,8 +39,9 @@ export function Runs({ query }) {
           ${STATUSES.map((name) => html`<option key=${name} value=${name} selected=${name === filter.status}>${title(name)}</option>`)}
         </select>
       </label>
-      <label><span class="hidden-words">Task</span><input name="task" type="search" placeholder="Task" value=${filter.task || ""} /></label>
-      <label><span class="hidden-words">Queue</span><input name="queue" type="search" placeholder="Queue" value=${filter.queue || ""} /></label>
+      <label><span class="hidden-words">Task</span><input name="task" type="search" placeholder="Task" defaultValue=${filter.task || ""} /></label>
+      <label><span class="hidden-words">Queue</span><input name="queue" type="search" placeholder="Queue" defaultValue=${filter.queue || ""} /></label>
+      <${Range} filter=${filter} label="Due" />
       <button>Find</button>
     </form>
     <${BulkActions} objects="runs" filter=${Object.fromEntries(Object.entries(filter).filter(([, value]) => value))} />
@@ -47,5 +50,5 @@ export function Runs({ query }) {
     ${page && page.items.length > 0 && html`<${RunTable} runs=${page.items} />`}
     ${page && !page.items.length && html`<div class="card"><${Empty} title="No runs match." /></div>`}
     ${page && html`<${InStreams} found=${page.in_streams} />`}
-    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="runs" />`;
+    <${Pager} page=${page} place=${place} word="runs" />`;
 }

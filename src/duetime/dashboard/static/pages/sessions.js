@@ -1,11 +1,12 @@
 // Sessions: the browsers that are logged in.
 
-import { useData } from "../core/data.js";
+import { setQuery, useData } from "../core/data.js";
 import { act } from "../core/doing.js";
 import { post } from "../core/http.js";
 import { listPage } from "../core/pages.js";
+import { placeIn } from "../core/place.js";
 import { isRoot, may } from "../core/session.js";
-import { html, useState } from "../core/view.js";
+import { html } from "../core/view.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../parts/basics.js";
 
@@ -14,16 +15,12 @@ const SCOPES = [["key", "This login"], ["tenant", "This tenant"], ["all", "All t
 const MOST = 60;
 const short = (text) => (text.length > MOST ? `${text.slice(0, MOST - 1)}…` : text);
 
-export function Sessions() {
-  const [of, setOf] = useState("key");
-  const [pages, setPages] = useState([]);
-  const cursor = pages[pages.length - 1];
+export function Sessions({ query }) {
+  const of = query.of || "key";
+  const place = placeIn(query);
+  const { cursor } = place;
   const { data, error, reload } = useData((signal) => listPage("/v1/sessions", { of, page_size: 50, cursor }, signal), ["sessions", of, cursor], { every: 30000 });
   const scopes = SCOPES.slice(0, isRoot() ? 3 : may("manage_keys") ? 2 : 1);
-  const pick = (scope) => {
-    setPages([]);
-    setOf(scope);
-  };
   const revoke = async (session) => {
     const text = session.current ? "This is your current session: you must log in again." : "That browser must log in again.";
     if (await askBack({ title: `End the session of ${session.key_name}?`, text, yes: "End the session", no: "Keep it" })) {
@@ -31,7 +28,7 @@ export function Sessions() {
     }
   };
   return html`<${Head} title="Sessions">Browsers that are logged in. A session ends with its key, when it is idle, or here.</${Head}>
-    ${scopes.length > 1 && html`<${Segments} label="Scope" value=${of} choices=${scopes} onPick=${pick} />`}
+    ${scopes.length > 1 && html`<${Segments} label="Scope" value=${of} choices=${scopes} onPick=${(scope) => setQuery({ of: scope })} />`}
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.items.length && html`<div class="card"><${Empty} title="No browser is logged in." /></div>`}
@@ -48,5 +45,5 @@ export function Sessions() {
         <td class="end"><button class="tight danger" onClick=${() => revoke(session)}>End<span class="hidden-words"> the session of ${session.key_name}</span></button></td>
       </tr>`)}</tbody>
     </table></div>`}
-    <${Pager} page=${data} pages=${pages} setPages=${setPages} word="sessions" />`;
+    <${Pager} page=${data} place=${place} word="sessions" />`;
 }

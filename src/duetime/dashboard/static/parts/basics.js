@@ -57,15 +57,18 @@ export function Wrong({ error }) {
 
 export const Loading = () => html`<p class="soft empty" aria-busy="true">Loading…</p>`;
 
-/** Paging by cursor: the cursors of earlier pages lead back. */
-export function Pager({ page, pages, setPages, word = "items", oldestFirst = false }) {
+/** Paging by cursor; `place` is from placeIn. */
+export function Pager({ page, place, word = "items", labels = ["Newer", "Older"] }) {
   const next = page && page.next_cursor;
-  if (!pages.length && !next) return null;
-  const [back, on] = oldestFirst ? ["Older", "Newer"] : ["Newer", "Older"];
+  if (place.number === 1 && !next) return null;
+  const [back, on] = labels;
   return html`<nav class="pager" aria-label="Pages">
-    <button class="tight" disabled=${!pages.length} onClick=${() => setPages(pages.slice(0, -1))}>← ${back}</button>
-    <span>Page ${pages.length + 1}${page ? `, ${page.items.length} ${word}` : ""}</span>
-    <button class="tight" disabled=${!next} onClick=${() => setPages([...pages, next])}>${on} →</button>
+    <span class="buttons">
+      ${place.first && html`<button class="tight" onClick=${place.first}>First page</button>`}
+      <button class="tight" disabled=${!place.back} onClick=${place.back}>← ${back}</button>
+    </span>
+    <span>Page ${place.number}${page ? `, ${page.items.length} ${word}` : ""}</span>
+    <button class="tight" disabled=${!next} onClick=${() => place.on(next)}>${on} →</button>
   </nav>`;
 }
 

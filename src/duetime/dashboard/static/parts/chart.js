@@ -3,6 +3,7 @@
 import { colour, onTheme } from "../core/theme.js";
 import { html, useEffect, useRef, useState } from "../core/view.js";
 import { clock, clockSeconds, day, length, moment, number } from "../core/words.js";
+import { zone } from "../core/zone.js";
 import uPlot from "../vendor/uplot.js";
 
 function stacked(columns) {
@@ -23,6 +24,7 @@ function options(width, height, series, wide, hover, lines) {
     height,
     padding: [10, 4, 0, 0],
     legend: { show: false },
+    tzDate: (at) => uPlot.tzDate(new Date(at * 1000), zone()),
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     hooks: { setCursor: [(plot) => hover(plot.cursor.idx)] },
     // A bar begins at its time: the last one needs room.

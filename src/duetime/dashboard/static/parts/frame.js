@@ -1,13 +1,13 @@
 // The frame around every page: the menu, the current key, and whether the event stream is connected.
 
-import { go, useData } from "../core/data.js";
+import { useData } from "../core/data.js";
 import { complain } from "../core/doing.js";
-import { get, tenant } from "../core/http.js";
+import { get } from "../core/http.js";
 import { watchState } from "../core/live.js";
 import { isRoot, logOut, may } from "../core/session.js";
 import { nextTheme, theme } from "../core/theme.js";
 import { html, useEffect, useState } from "../core/view.js";
-import { zone } from "../core/words.js";
+import { BROWSER, ZONES, setZone, useZone } from "../core/zone.js";
 
 export const Brand = ({ href = "/" }) => html`<a class="brand" href=${href}>
   <svg viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="currentColor" stroke-linecap="round" stroke-linejoin="round">
@@ -27,6 +27,22 @@ function Live() {
 function Theme() {
   const [found, setFound] = useState(theme);
   return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>Theme: ${found}</button>`;
+}
+
+function Zone() {
+  const zone = useZone();
+  return html`<label>
+    <span>Times in</span>
+    <select value=${zone} onChange=${(event) => setZone(event.target.value)}>
+      ${ZONES.map((name) => html`<option key=${name} value=${name} selected=${name === zone}>${name}${name === BROWSER ? " (this browser)" : ""}</option>`)}
+    </select>
+  </label>`;
+}
+
+/** The same page in another tenant; the page of one object is not there. */
+function openTenant(name) {
+  const [, page, object] = location.pathname.split("/");
+  location.assign(`/${object ? "" : page}?tenant=${encodeURIComponent(name)}`);
 }
 
 const MOST = 200;
@@ -49,8 +65,7 @@ function Tenants({ me }) {
       complain(error);
       return;
     }
-    tenant.set(name === "default" ? null : name);
-    location.assign("/");
+    openTenant(name);
   };
   const field =
     data && data.next_cursor
@@ -64,10 +79,7 @@ function Tenants({ me }) {
 
 /** A menu of the tenants that a person has a role in. */
 function OwnTenants({ me }) {
-  const change = (event) => {
-    tenant.set(event.target.value);
-    location.assign("/");
-  };
+  const change = (event) => openTenant(event.target.value);
   return html`<label><span class="hidden-words">Tenant</span>
     <select onChange=${change} value=${me.tenant}>
       ${me.tenants.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
@@ -77,14 +89,35 @@ function OwnTenants({ me }) {
 
 const isIn = (path, href) => (href === "/" ? path === "/" : path === href || path.startsWith(`${href}/`));
 
+const Place = ({ place, path }) => html`<a href=${place.href} aria-current=${isIn(path, place.href) ? "page" : null}>${place.word}</a>`;
+
+const SHUT = "duetime.shut";
+const shutGroups = () => new Set((localStorage.getItem(SHUT) || "Settings").split(","));
+
+/** A group of pages, open or shut as it was left; open while one of its pages is shown. */
+function Group({ word, places, path }) {
+  const inside = places.some((place) => isIn(path, place.href));
+  const [open, setOpen] = useState(() => !shutGroups().has(word));
+  const toggle = (event) => {
+    event.preventDefault();
+    const shut = shutGroups();
+    if (open) shut.add(word);
+    else shut.delete(word);
+    localStorage.setItem(SHUT, [...shut].join() || "none");
+    setOpen(!open);
+  };
+  return html`<details open=${open || inside}>
+    <summary onClick=${toggle}>${word}</summary>
+    ${places.map((place) => html`<${Place} key=${place.href} place=${place} path=${path} />`)}
+  </details>`;
+}
+
 export function Frame({ me, path, places, children }) {
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [path]);
   const leave = async () => {
     const next = await logOut();
-    if (next) return location.assign(next);
-    go("/");
-    location.reload();
+    location.assign(next || "/");
   };
   const shown = places.filter((place) => !place.may || may(place.may));
   return html`<div class="frame">
@@ -93,22 +126,22 @@ export function Frame({ me, path, places, children }) {
       <${Brand} />
       <button class="menu tight" aria-expanded=${String(open)} aria-controls="places" onClick=${() => setOpen(!open)}>Menu</button>
       <nav id="places" aria-label="Pages">
-        ${shown.map(
-          (place) => html`${place.line && html`<hr />`}
-            <a key=${place.href} href=${place.href} aria-current=${isIn(path, place.href) ? "page" : null}>${place.word}</a>`,
-        )}
+        ${shown.filter((place) => !place.group).map((place) => html`<${Place} key=${place.href} place=${place} path=${path} />`)}
+        ${[...new Set(shown.map((place) => place.group))].filter(Boolean).map((group) => html`<${Group} key=${group} word=${group} path=${path} places=${shown.filter((place) => place.group === group)} />`)}
       </nav>
       <footer>
         ${isRoot() ? html`<${Tenants} me=${me} />` : me.tenants.length > 1 ? html`<${OwnTenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
         <div><${Live} /></div>
         <div title=${me.key_name}>${(me.user && me.user.email) || me.key_name} (${me.role})</div>
-        <div title="Times are shown in this time zone">${zone}</div>
         <div class="row">
           <${Theme} />
           <button class="plain tight" onClick=${leave}>Log out</button>
         </div>
       </footer>
     </div>
-    <main id="content">${children}</main>
+    <div class="page">
+      <header class="bar"><${Zone} /></header>
+      <main id="content">${children}</main>
+    </div>
   </div>`;
 }

@@ -11,13 +11,13 @@ export function lasted(run) {
 
 export function RunTable({ runs, withTask = true }) {
   const wrong = withTask || runs.some((run) => run.error);
-  return html`<div class="table">
+  return html`<div class="table dense">
   <table class="cards">
     <thead>
       <tr>
         <th scope="col">${withTask ? "Task" : "Due"}</th>
         <th scope="col">Status</th>
-        ${withTask && html`<th scope="col">Due</th>`}
+        ${withTask && html`<th scope="col" aria-sort="descending">Due</th>`}
         <th scope="col">Start delay</th>
         <th scope="col">Duration</th>
         <th scope="col">Attempts</th>
