@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import duetime
-from duetime.fastapi import lifespan
+from duetime.integrations.fastapi import lifespan
 
 jobs = duetime.App()
 engine = create_async_engine(os.environ["DUETIME_DATABASE_URL"].replace("postgresql:", "postgresql+asyncpg:", 1))

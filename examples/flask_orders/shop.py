@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import duetime
-from duetime.flask import Duetime
+from duetime.integrations.flask import Duetime
 
 jobs = duetime.App()
 extension = Duetime(jobs)

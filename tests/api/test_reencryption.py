@@ -229,7 +229,7 @@ def _with_new_key_first(api: Served) -> Served:
 
 def sealer_of_new() -> Any:
     from duetime.crypto.sealer import Sealer
-    from duetime.setting_kinds import decoded_key
+    from duetime.settings.kinds import decoded_key
 
     return Sealer([decoded_key(OTHER_KEY)])
 

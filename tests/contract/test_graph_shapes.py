@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
-from duetime.model.graph import GraphStatus, rerun_places, status_of
+from duetime.model.graph import GraphStatus, rerun_places
 from duetime.model.run import RunState
 from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, hand
 from tests.graphs.driving import as_graph, drive, ends
-from tests.graphs.reference import evaluate, generate
+from tests.graphs.reference import evaluate, generate, status_of
 
 SMALL = 25
 DAY = timedelta(days=1)

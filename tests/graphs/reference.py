@@ -5,6 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from duetime.model.dependency import Need, Otherwise, Rule, Wanted
+from duetime.model.graph import GraphStatus
 from duetime.model.run import RunState
 
 
@@ -44,3 +45,9 @@ def evaluate(graph: Sequence[Planned]) -> list[RunState]:
         runs = satisfied or node.rule.otherwise is Otherwise.RUN
         ends.append(node.outcome if runs else RunState.CANCELLED)
     return ends
+
+
+def status_of(ends: Sequence[RunState]) -> GraphStatus:
+    if RunState.FAILED in ends:
+        return GraphStatus.FAILED
+    return GraphStatus.SUCCEEDED if {*ends} == {RunState.SUCCEEDED} else GraphStatus.CANCELLED

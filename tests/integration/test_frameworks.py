@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from duetime import App, SettingsError
-from duetime.hosting import configure
+from duetime.integrations.hosting import configure
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE = 60.0
@@ -126,7 +126,7 @@ def test_flask(migrated: str, tmp_path: Path) -> None:
 def test_the_flask_command(tmp_path: Path) -> None:
     from flask import Flask
 
-    from duetime.flask import Duetime
+    from duetime.integrations.flask import Duetime
 
     flask = Flask("shop")
     flask.config["DUETIME_DATA_DIR"] = str(tmp_path / "data")

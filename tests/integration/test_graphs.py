@@ -9,7 +9,6 @@ from duetime import App, Context, GraphPlan, GraphStatus, InvalidInput, Needs, R
 from duetime.ids import show
 from duetime.model.access import Role
 from duetime.node.assembly import engine_loops
-from duetime.process.loop import run_together
 from duetime.sdk.remote_jobs import RemoteJobs
 from tests.integration.test_remote import remote_worker
 from tests.support import tasks
@@ -135,12 +134,12 @@ async def test_a_remote_worker_reads_the_results_of_parents(app: App, served: Se
         plan.add(f"n{n}", number.bind(n=n))
     plan.add("total", total, depends_on=[f"n{n}" for n in range(105)])
     loops = engine_loops(await app.store(), app.settings)
-    running = asyncio.create_task(run_together(loops))
+    running = [asyncio.create_task(loop.run()) for loop in loops]
     async with remote_worker(app, served):
         graph = await app.wait_graph(await app.submit_graph(plan), PATIENCE)
     for loop in loops:
         loop.stop()
-    await running
+    await asyncio.gather(*running)
     assert (await app.run(graph.node("total").run_id)).value == 105 * 104 // 2, "more than one page of them"
 
 

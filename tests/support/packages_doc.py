@@ -8,10 +8,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- packages: written by make docs -->", "<!-- end of packages -->"
 HOLDS = {
-    "django": "tasks in Django projects",
-    "fastapi": "a lifespan",
-    "flask": "a Flask extension",
-    "hosting": "what these share",
+    "integrations": "Django, FastAPI, Flask, Sentry",
     "cli": "commands",
     "embedded": "the App that runs inside the user's process",
     "node": "builds the objects of a process",
@@ -19,7 +16,6 @@ HOLDS = {
     "dashboard": "files for the browser",
     "pytest_plugin": "fixture for users",
     "testing": "test harness for users",
-    "sentry": "failures as events of Sentry",
     "celery": "Celery's names on the SDK",
     "sdk": "App, tasks, receipts",
     "client": "HTTP client, sync and async",
@@ -38,10 +34,8 @@ HOLDS = {
     "text": "safe display of text",
     "process": "event loops, threads, signals",
     "settings": "what an operator sets",
-    "setting_kinds": "types of settings",
     "ids": "ids",
     "clock": "time",
-    "database_hosts": "hosts in a database's address",
     "duration": "durations",
     "errors": "the exception tree",
     "version": "the version",

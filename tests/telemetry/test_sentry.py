@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import duetime.sentry
 from duetime import App, InvalidInput
+from duetime.integrations import sentry
 from tests.support.receiver import receiving
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +70,6 @@ async def test_each_run_that_failed_becomes_one_event_without_its_arguments() ->
 
 def test_it_is_installed_once() -> None:
     app = App()
-    duetime.sentry.install(app)
+    sentry.install(app)
     with pytest.raises(InvalidInput, match="Sentry is already installed in this app"):
-        duetime.sentry.install(app)
+        sentry.install(app)

@@ -26,7 +26,7 @@ from duetime.store.protocol.store import Store
 from duetime.store.wrappers.observed import StoreObserver, observed
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer, current_headers, is_traceparent, make_tracer
-from duetime.worker.context import current_traceparent
+from duetime.worker.context import current_context
 from duetime.worker.store_source import StoreSource
 from tests.contract.hands import hand, job, submit
 from tests.support.served import served
@@ -94,7 +94,7 @@ async def test_one_trace_from_the_submitter_to_what_the_task_calls(
 
     @world.app.task(name="pay")
     async def pay() -> None:
-        sent["own"] = current_traceparent()
+        sent["own"] = current_context().traceparent
         with mine.start_as_current_span("call the bank"):
             sent["header"] = current_headers()["traceparent"]
 
@@ -179,7 +179,7 @@ async def test_threads_and_processes_know_their_trace(world: World, exported: In
 
 
 def say_traceparent() -> str | None:
-    return current_traceparent()
+    return current_context().traceparent
 
 
 async def test_the_same_request_in_another_trace_is_the_same(world: World) -> None:
@@ -220,7 +220,7 @@ async def test_a_trace_that_comes_over_http(database_url: str, exported: InMemor
 
         @app.task(name="t")
         async def t() -> None:
-            done.append(current_traceparent())
+            done.append(current_context().traceparent)
 
         store = observed(api.store, StoreObserver(Meters(), tracer))
         with app.lent(store):

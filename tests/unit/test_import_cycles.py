@@ -1,8 +1,14 @@
-"""No module imports, directly or through others, a module that imports it. Imports for type checkers count, too."""
+"""No module imports, directly or through others, a module that imports it. Imports for type checkers count, too. The
+top of the package holds only what all packages share."""
 
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import grimp
+
+import duetime
+
+TOP = {"__init__", "clock", "duration", "errors", "ids", "pytest_plugin", "testing", "version"}
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -12,3 +18,7 @@ def test_there_are_no_import_cycles() -> None:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         raise AssertionError("import cycle: " + " <- ".join(error.args[1])) from None
+
+
+def test_the_top_of_the_package_holds_what_all_packages_share() -> None:
+    assert {path.stem for path in Path(duetime.__file__).parent.glob("*.py")} == TOP

@@ -1,4 +1,4 @@
-from duetime.django import app
+from duetime.integrations.django import app
 
 from .models import Order
 

@@ -12,7 +12,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.messages",
     "django.contrib.sessions",
-    "duetime.django",
+    "duetime.integrations.django",
     "orders",
 ]
 MIDDLEWARE = [

@@ -16,8 +16,8 @@ from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model.access import NewKey, Role
 from duetime.model.key_text import KeyText, hash_of, hint_of, looks_like_key, new_key_text
-from duetime.setting_kinds import decoded_key
 from duetime.settings import Settings
+from duetime.settings.kinds import decoded_key
 from duetime.store.protocol.store import Store
 
 ADMIN_KEY = "admin-key"

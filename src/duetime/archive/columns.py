@@ -6,7 +6,6 @@ States, failures and priorities have their names, and times are times, so that o
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import UUID
 
 from duetime.archive.arrow import arrow
 from duetime.crypto.sealer import MAGIC, TEXT_MAGIC, key_name_of
@@ -175,14 +174,3 @@ def to_restore(rows: Iterable[Mapping[str, Any]], tenant_id: int) -> list[Archiv
         )
         for row in rows
     ]
-
-
-def id_bytes(column: Any) -> Any:
-    """A column of ids as bytes, which compare as the ids do."""
-    return arrow.core.chunked_array(
-        [chunk.storage if hasattr(chunk, "storage") else chunk for chunk in column.chunks], arrow.core.binary(16)
-    )
-
-
-def id_scalar(identity: UUID) -> Any:
-    return arrow.core.scalar(identity.bytes, arrow.core.binary(16))

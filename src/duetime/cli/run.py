@@ -15,8 +15,8 @@ from duetime.cli.options import MaybeAppName, Reload
 from duetime.cli.output import is_terminal, say, set_up_logging
 from duetime.cli.reloading import run_reloading
 from duetime.cli.settings_commands import DATABASE, EXECUTORS, LOGGING, SERVER, settings_command
-from duetime.setting_kinds import without_password
 from duetime.settings import Settings
+from duetime.settings.kinds import without_password
 
 if TYPE_CHECKING:
     from duetime.api.http_server import HttpServer

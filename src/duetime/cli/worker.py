@@ -12,8 +12,8 @@ from duetime.cli.reloading import run_reloading
 from duetime.cli.run import database_of, run_until_stopped, start_logging
 from duetime.cli.settings_commands import CLIENT, DATABASE, EXECUTORS, LOGGING, settings_command
 from duetime.errors import InvalidInput
-from duetime.setting_kinds import without_password
 from duetime.settings import Settings
+from duetime.settings.kinds import without_password
 
 if TYPE_CHECKING:
     from duetime.api.http_server import HttpServer

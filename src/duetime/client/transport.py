@@ -34,7 +34,7 @@ from duetime.errors import (
 )
 from duetime.model.nonce import HEADER, moved
 from duetime.process.forks import reset_in_children
-from duetime.setting_kinds import without_password
+from duetime.settings.kinds import without_password
 from duetime.telemetry.traces import current_headers
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from duetime.crypto.envelope import KeyProvider
 from duetime.errors import KeyUnknown, SettingsError, StoreUnavailable, reason_of
-from duetime.setting_kinds import decoded_key
 from duetime.settings import Settings
+from duetime.settings.kinds import decoded_key
 
 _NONCE = 12
 _BOUND = b"duetime data key"

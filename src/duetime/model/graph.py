@@ -102,15 +102,6 @@ class Graph(msgspec.Struct, frozen=True):
         return next(node for node in self.nodes if node.name == name)
 
 
-def status_of(states: Iterable[RunState]) -> GraphStatus:
-    found = set(states)
-    if not all(state.is_end for state in found):
-        return GraphStatus.RUNNING
-    if RunState.FAILED in found:
-        return GraphStatus.FAILED
-    return GraphStatus.SUCCEEDED if found == {RunState.SUCCEEDED} else GraphStatus.CANCELLED
-
-
 def places_of(parents: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
     """The indexes of each node's parents; refuses unknown names, and cycles, which it names."""
     places = {name: place for place, name in enumerate(parents)}

@@ -1,12 +1,10 @@
 """Policies of a recurring job: what happens to missed occurrences, and to those that meet a running run."""
 
-from datetime import timedelta
 from sys import float_info
 from typing import Any, Literal
 
 import msgspec
 
-from duetime.duration import parse_duration
 from duetime.errors import InvalidInput, not_a_choice
 
 MisfireMode = Literal["skip", "latest", "all"]
@@ -15,7 +13,6 @@ Overlap = Literal["allow", "skip", "queue", "replace"]
 OVERLAPS: tuple[Overlap, ...] = ("allow", "skip", "queue", "replace")
 _MODES: tuple[MisfireMode, ...] = ("skip", "latest", "all")
 MOST_CAUGHT_UP = 1000
-LONGEST_JITTER = timedelta(days=1)
 
 
 class Misfire(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,21 +57,4 @@ def is_amount(value: Any) -> bool:
 def make_overlap(value: object) -> Overlap:
     if value not in OVERLAPS:
         raise not_a_choice(value, OVERLAPS, "overlap")
-    return value
-
-
-def make_jitter(value: str | float | timedelta) -> float:
-    """The longest jitter, in seconds."""
-    try:
-        jitter = parse_duration(value)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(str(error), field="jitter") from None
-    if jitter > LONGEST_JITTER:
-        raise InvalidInput(f"{value} is too long", field="jitter", remedy="at most one day")
-    return jitter.total_seconds()
-
-
-def make_max_runs(value: object) -> int:
-    if type(value) is not int or not 1 <= value <= 2**31:
-        raise InvalidInput(f"{value!r} is not a number of runs", field="max_runs", remedy="1 or more")
     return value

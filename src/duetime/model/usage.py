@@ -1,6 +1,6 @@
 """What a tenant has used: by the UTC day on which its attempts finished, and by queue."""
 
-from datetime import date, datetime
+from datetime import date
 
 import msgspec
 
@@ -22,10 +22,3 @@ class Usage(msgspec.Struct, frozen=True):
     """Arguments, results, logs and errors, as they are stored."""
     final: bool
     """Whether the day is over and was counted since."""
-
-
-class UsageCount(msgspec.Struct, frozen=True):
-    """How far history was counted."""
-
-    until: datetime | None
-    """None: it was never counted."""

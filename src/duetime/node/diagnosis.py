@@ -22,8 +22,8 @@ from duetime.engine.clock_guard import rewind_text
 from duetime.engine.watcher import unserved_lanes
 from duetime.errors import DuetimeError, SchemaMismatch, StreamUnavailable
 from duetime.model.job import INTERNAL_TENANT
-from duetime.setting_kinds import without_password
 from duetime.settings import Settings
+from duetime.settings.kinds import without_password
 from duetime.store.address import sealer_of, store_for
 from duetime.store.protocol.store import Store
 from duetime.streams.address import shown_address

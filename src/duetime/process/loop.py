@@ -9,7 +9,7 @@ import contextlib
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from duetime.clock import monotonic
@@ -106,10 +106,3 @@ class Loop:
             await self._awake.wait()
         finally:
             alarm.cancel()
-
-
-async def run_together(loops: Iterable[Loop]) -> None:
-    """Run loops until all have stopped; when one fails, all end and its error is raised."""
-    async with asyncio.TaskGroup() as group:
-        for loop in loops:
-            group.create_task(loop.run(), name=f"duetime {loop.name}")

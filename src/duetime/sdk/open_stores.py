@@ -22,8 +22,8 @@ from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
 from duetime.sdk.jobs import Jobs
 from duetime.sdk.store_jobs import StoreJobs
-from duetime.setting_kinds import without_password
 from duetime.settings import Settings
+from duetime.settings.kinds import without_password
 from duetime.store.address import is_kept_by_server, open_ready, store_for
 from duetime.store.protocol.store import Store
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from duetime.errors import InvalidInput
 from duetime.model.carried import UNREADABLE
-from duetime.setting_kinds import without_password
+from duetime.settings.kinds import without_password
 from duetime.streams.protocol import Broker
 
 _PREFIX = re.compile(r"[A-Za-z0-9]{1,16}")

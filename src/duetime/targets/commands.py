@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from duetime import setting_kinds as kinds
 from duetime.errors import InvalidInput, SettingsError
+from duetime.settings import kinds
 
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")

@@ -56,12 +56,3 @@ class Buckets:
             if below == len(values):
                 return
         self.counts[-1] += len(values) - below
-
-    def quantile(self, share: float) -> float:
-        """The bound below which this share of the values lies; infinity above the last one."""
-        wanted, seen = share * self.count, 0
-        for bound, count in zip(self.bounds, self.counts, strict=False):
-            seen += count
-            if seen >= wanted:
-                return bound
-        return float("inf")

@@ -247,12 +247,6 @@ def log_ids() -> dict[str, str | int]:
     return ids
 
 
-def current_traceparent() -> str | None:
-    """The `traceparent` for calls that the current attempt makes; None when there is none."""
-    context = current.get(None)
-    return None if context is None else context().traceparent
-
-
 def current_context() -> BaseContext:
     """The context of the current attempt; raises `LookupError` outside of one."""
     provider = current.get(None)

@@ -15,10 +15,10 @@ from typing import Any
 
 import asyncpg
 
-from duetime.database_hosts import Host, hosts_of
 from duetime.errors import reason_of
 from duetime.process.ending import end_tasks
 from duetime.process.loop import retrieve_error
+from duetime.settings.database_hosts import Host, hosts_of
 from duetime.store.postgres.pool import Connection
 
 log = logging.getLogger("duetime.store")

@@ -7,13 +7,13 @@ from django.apps import AppConfig
 from django.db import close_old_connections
 from django.utils.module_loading import autodiscover_modules
 
-from duetime.django import app
-from duetime.django.project_settings import project_settings
-from duetime.hosting import configure
+from duetime.integrations.django import app
+from duetime.integrations.django.project_settings import project_settings
+from duetime.integrations.hosting import configure
 
 
 class DuetimeConfig(AppConfig):  # type: ignore[misc]
-    name = "duetime.django"
+    name = "duetime.integrations.django"
     label = "duetime"
     verbose_name = "duetime"
     default_auto_field = "django.db.models.BigAutoField"

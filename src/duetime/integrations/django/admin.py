@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.template.response import TemplateResponse
 
-from duetime.django import app
-from duetime.django.models import Dashboard
-from duetime.django.project_settings import dashboard_url
+from duetime.integrations.django import app
+from duetime.integrations.django.models import Dashboard
+from duetime.integrations.django.project_settings import dashboard_url
 
 
 @admin.register(Dashboard)

@@ -1,8 +1,8 @@
 """Django: one app for the project, whose tasks are in the modules `tasks` of the installed apps.
 
-INSTALLED_APPS = ["duetime.django", …]
+INSTALLED_APPS = ["duetime.integrations.django", …]
 
-from duetime.django import app
+from duetime.integrations.django import app
 
 @app.task
 def send_invoice(order: int) -> None: ...

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-from duetime import setting_kinds as kinds
 from duetime.duration import format_duration
 from duetime.errors import SettingsError
+from duetime.settings import kinds
 
 PREFIX = "DUETIME_"
 CONFIG_VARIABLE = "DUETIME_CONFIG"

@@ -15,12 +15,12 @@ from typing import Any
 import click
 
 from duetime.embedded.app import App
-from duetime.hosting import configure, run_command
+from duetime.integrations.hosting import configure, run_command
 
 try:
     from flask import Flask
 except ImportError as error:  # pragma: no cover
-    raise ImportError("duetime.flask needs Flask: pip install duetime[flask]") from error
+    raise ImportError("duetime.integrations.flask needs Flask: pip install duetime[flask]") from error
 
 jobs: App | None = None
 """The app of the last Flask application that was initialised: the one that `flask duetime worker` runs."""
@@ -54,7 +54,7 @@ class Duetime:
         )
         @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
         def command(arguments: tuple[str, ...]) -> None:
-            run_command(arguments, "duetime.flask:jobs", given, "flask duetime")
+            run_command(arguments, "duetime.integrations.flask:jobs", given, "flask duetime")
 
     def _in_context(self, _context: Any) -> Generator[None, Any, None]:
         if self._flask is None:

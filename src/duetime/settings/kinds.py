@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from duetime.database_hosts import check_readable, check_writable
 from duetime.duration import format_duration, parse_duration
+from duetime.settings.database_hosts import check_readable, check_writable
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 

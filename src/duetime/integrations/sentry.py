@@ -2,7 +2,7 @@
 
     sentry_sdk.init(dsn="…")
     app = duetime.App()
-    duetime.sentry.install(app)
+    sentry.install(app)
 
 Each attempt has an isolation scope of its own with these tags, so events and breadcrumbs of the task's own code have
 them too. Arguments are not sent unless `send_args` is given, and neither are the local variables of the traceback,
@@ -25,7 +25,7 @@ try:
     from sentry_sdk.scope import use_isolation_scope
     from sentry_sdk.utils import event_from_exception
 except ImportError as error:
-    raise ImportError("duetime.sentry needs sentry-sdk 2: pip install 'duetime[sentry]'") from error
+    raise ImportError("duetime.integrations.sentry needs sentry-sdk 2: pip install 'duetime[sentry]'") from error
 
 _SCOPE = "__duetime_scope__"
 _MECHANISM = {"type": "duetime", "handled": False}

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from duetime.django.project_settings import project_settings
-from duetime.hosting import run_command
+from duetime.integrations.django.project_settings import project_settings
+from duetime.integrations.hosting import run_command
 
 
 class Command(BaseCommand):  # type: ignore[misc]
@@ -14,7 +14,7 @@ class Command(BaseCommand):  # type: ignore[misc]
 
     def run_from_argv(self, argv: Sequence[str]) -> None:
         # Its arguments are not Django's.
-        run_command(argv[2:], "duetime.django:app", project_settings(), "manage.py duetime")
+        run_command(argv[2:], "duetime.integrations.django:app", project_settings(), "manage.py duetime")
 
     def handle(self, *args: Any, **options: Any) -> None:
         raise CommandError("run it as a process of its own: manage.py duetime …")

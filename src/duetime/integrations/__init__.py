@@ -1,0 +1,1 @@
+"""The integrations: web frameworks, and services that watch programs. Each needs its framework installed."""
