@@ -25,13 +25,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from duetime import setting_kinds as kinds
 from duetime.errors import DuetimeError, SettingsError
 from duetime.model.access import SCOPED_ROLES, Role
 from duetime.model.identity import AccessRule
 from duetime.model.issuer import DEFAULT_ALGORITHMS, check_algorithms
 from duetime.model.name import check_key
-from duetime.settings import Settings
+from duetime.settings import Settings, kinds
 from duetime.spec.kinds import read_duration
 from duetime.targets.address_guard import AddressGuard
 from duetime.targets.url import check_url
