@@ -3,14 +3,15 @@
 import ast
 from pathlib import Path
 
-from openapi_python_client import generate
-from openapi_python_client.config import Config, ConfigFile, MetaType
-
 from duetime.api.table import ENDPOINTS
 from tests.support.openapi_file import FILE
 
 
 def test_a_generated_client_covers_every_operation_without_a_warning(tmp_path: Path) -> None:
+    # Imported here: it takes longer than the other modules together, and only one test process needs it.
+    from openapi_python_client import generate
+    from openapi_python_client.config import Config, ConfigFile, MetaType
+
     folder = tmp_path / "client"
     config = Config.from_sources(
         ConfigFile(post_hooks=[]),  # they only lay the code out

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import msgspec
 import pytest
 import yaml
@@ -65,7 +65,7 @@ def test_objects_are_what_kubernetes_takes(version: str) -> None:
         for made in CHART.render(**values):
             place = (made["apiVersion"], made["kind"])
             seen.add(made["kind"])
-            jsonschema.Draft202012Validator(known[place]).validate(made)
+            jsonschema_rs.Draft202012Validator(known[place]).validate(made)
     assert seen == {kind for _, kind in known} - {"Secret"}, "each schema is used"
 
 
@@ -73,13 +73,13 @@ def test_the_schemas_refuse_what_is_wrong() -> None:
     known = schemas("1.37")
     (budget,) = (each for each in CHART.render() if each["kind"] == "PodDisruptionBudget")
     for wrong in ({"maxUnavailabel": 1}, {"maxUnavailable": [1]}):
-        with pytest.raises(jsonschema.ValidationError):
+        with pytest.raises(jsonschema_rs.ValidationError):
             made = budget | {"spec": budget["spec"] | wrong}
-            jsonschema.Draft202012Validator(known["policy/v1", "PodDisruptionBudget"]).validate(made)
+            jsonschema_rs.Draft202012Validator(known["policy/v1", "PodDisruptionBudget"]).validate(made)
     (scaled,) = (each for each in CHART.render(**VALUES["keda"]) if each["kind"] == "ScaledObject")
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(jsonschema_rs.ValidationError):
         made = scaled | {"spec": scaled["spec"] | {"cooldown": 3}}
-        jsonschema.Draft202012Validator(known["keda.sh/v1alpha1", "ScaledObject"]).validate(made)
+        jsonschema_rs.Draft202012Validator(known["keda.sh/v1alpha1", "ScaledObject"]).validate(made)
 
 
 def objects(**values: Any) -> dict[tuple[str, str], dict[str, Any]]:
@@ -151,7 +151,7 @@ def test_a_pod_has_time_to_end_what_it_runs(kind: str) -> None:
     ],
 )
 def test_wrong_values_are_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(jsonschema_rs.ValidationError):
         CHART.render(**values)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
-import jsonschema
+import jsonschema_rs
 import yaml
 
 _TOKEN = re.compile(r'"[^"]*"|\||\(|\)|[^\s|()]+')
@@ -34,7 +34,7 @@ class Chart:
             "Chart": {"AppVersion": self._chart["appVersion"], "Name": self._chart["name"]},
             "Release": {"Name": release, "Namespace": "jobs", "Service": "Helm"},
         }
-        jsonschema.validate(context["Values"], json.loads((self._folder / "values.schema.json").read_text()))
+        jsonschema_rs.validate(json.loads((self._folder / "values.schema.json").read_text()), context["Values"])
         found: list[dict[str, Any]] = []
         for file in sorted(self._folder.glob("templates/*.yaml")):
             text = self._render(_parse(file.read_text()), context)
