@@ -37,7 +37,7 @@ LONG := tests/oracle tests/bench tests/sdk_types tests/chaos tests/fault tests/a
 	tests/integration/test_archive.py tests/integration/test_frameworks.py tests/integration/test_hostile_text.py \
 	tests/integration/test_hosts.py tests/integration/test_replica.py \
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
-	tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
+	tests/integration/test_real_provider.py tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/telemetry/test_sentry.py
 
 # Stream queues: `make brokers` runs these with every broker.
@@ -65,6 +65,7 @@ brokers: $(VENV)/.dev ## stream queues with every broker: Redis, RabbitMQ, Kafka
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(STREAMS) $(STREAMS_LONG)
 
 long: $(VENV)/.dev ## the tests that take minutes, and on both stores those that make test runs on one
+	@scripts/identity-provider
 	@echo "• pytest, the long files"
 	@$(BIN)/python -m pytest $(LONG)
 	@echo "• pytest, above the stores"
@@ -74,7 +75,7 @@ deep: $(VENV)/.dev ## schedules against their oracles, and stores against their 
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 3600 tests/oracle tests/contract/test_state_machine.py
 
 browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are kept in tests/browser
-	@scripts/chromium
+	@scripts/chromium; scripts/identity-provider
 	@echo "• pytest tests/browser"
 	@$(BIN)/python -m pytest tests/browser
 
