@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from duetime.ids import parse
 from duetime.model.access import Role
 from tests.contract.hands import hand
 from tests.support.served import Served
@@ -178,3 +179,35 @@ async def test_pages_and_files(api: Served) -> None:
     assert (await api.post("/jobs", key=None)).status == 405
     for missing in ("/assets/other/app.js", address.replace("app.js", "../files.py"), address + "x", "/nowhere"):
         assert (await api.get(missing, key=None)).status == 404, missing
+
+
+async def test_trends_of_a_day_and_a_week(api: Served) -> None:
+    await ended(api)
+    await api.store.trends.count_trends(await api.store.now() + timedelta(minutes=2))
+    for name, steps, seconds in (("hour", 60, 60), ("day", 96, 900), ("week", 168, 3600)):
+        found = (await api.get(f"/v1/trends?range={name}")).json
+        assert (len(found["steps"]), found["step"], found["exact"]) == (steps, seconds, True)
+        filled = [step for step in found["steps"] if step["duration"]]
+        if name != "hour":  # the current minute is not over
+            assert [(step["succeeded"], step["failed"], step["retried"]) for step in filled] == [(1, 1, 0)]
+            assert filled[0]["lag"]["p50"] <= filled[0]["lag"]["p95"] < 60
+    refused = await api.get("/v1/trends?range=month")
+    assert (refused.status, refused.json["field"]) == (422, "range")
+    tenant = await api.tenant("acme")
+    theirs = (await api.get("/v1/trends?range=day", key=await api.key(Role.VIEWER, tenant.id))).json
+    assert not any(step["succeeded"] or step["duration"] for step in theirs["steps"])
+
+
+async def test_the_pace_of_a_queue_and_workers_that_left(api: Served) -> None:
+    await ended(api)
+    await api.post("/v1/jobs", {"task": "nobody_has_this"})
+    (queue,) = (await api.get("/v1/queues")).json["items"]
+    assert queue["arrival_rate"] > queue["completion_rate"] > 0 and queue["running"] == 0
+    assert datetime.fromisoformat(queue["oldest_at"]) <= await api.store.now()
+    (worker,) = (await api.get("/v1/workers")).json["items"]
+    await api.store.leases.leave(parse("wrk", worker["worker_id"]))
+    found = (await api.get("/v1/workers")).json
+    assert found["items"] == []
+    (past,) = found["past"]
+    assert (past["worker_id"], past["state"], past["task_count"]) == (worker["worker_id"], "ENDED", 2)
+    assert (past["held"], past["runs"]) == (0, [])

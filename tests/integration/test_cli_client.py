@@ -18,6 +18,7 @@ from duetime.model.access import Role
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.defaults import Defaults
 from duetime.model.job import DEFAULT_TENANT
+from tests.contract.hands import hand
 from tests.support.command import Command, run
 from tests.support.served import Served
 from tests.support.signing import ISSUER, pem, token
@@ -617,3 +618,20 @@ async def test_a_tenant_is_deleted_with_its_name(served: Served, duetime: Duetim
     assert (await duetime("tenants", "undelete", "acme")).exit_code == 0
     assert (await duetime("usage", "--all")).exit_code == 0
     assert facts(await duetime("usage", "--json")) == []
+
+
+async def test_why_something_waits_and_who_left(served: Served, duetime: Duetime) -> None:
+    (made,) = facts(await duetime("submit", "nobody.has.this", "--json"))
+    for command in (("runs", "why", made["run_id"]), ("jobs", "why", made["job_id"]), ("runs", "show", made["run_id"])):
+        result = await duetime(*command)
+        assert result.exit_code == 0 and "No live worker has nobody.has.this" in result.output, result.output
+        assert "Start a worker with the app that has this task" in result.output
+    (said,) = facts(await duetime("runs", "why", made["run_id"], "--json"))
+    assert [each["code"] for each in said["reasons"]] == ["no_worker"]
+    await duetime("runs", "cancel", made["run_id"])
+    assert "it does not wait" in (await duetime("runs", "why", made["run_id"])).output
+    worker = await hand(served.store)
+    await served.store.leases.leave(worker.id)
+    (past,) = [each for each in facts(await duetime("workers", "--past", "--json")) if each["name"] == "hand"]
+    assert (past["state"], past["held"]) == ("ENDED", 0)
+    assert (await duetime("trends", "--range", "week")).exit_code == 0

@@ -136,7 +136,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     higher: int | None = 0
     """Ready runs of the queue with a higher priority; None: hidden."""
     earlier: int | None = 0
-    """Ready runs of the queue with the same priority that became ready before."""
+    """Ready runs of the queue with the same priority that became ready before. Together, up to a cap."""
     other_runs: tuple[UUID, ...] = ()
     """Runs of the same job that run, or wait before this one."""
     parents: tuple[WaitingParent, ...] = ()
@@ -379,9 +379,10 @@ def _behind(facts: RunFacts) -> list[Reason]:
         text = "Other runs of the queue go first."
         reasons.append(Reason("behind", text, "Raise its priority, or start more workers."))
     elif facts.higher or facts.earlier:
+        more = " or more" if facts.higher + facts.earlier >= AHEAD_CAP else ""
         parts = [
-            f"{_counted(facts.higher)} with a higher priority" if facts.higher else "",
-            f"{_counted(facts.earlier)} that became ready before it" if facts.earlier else "",
+            f"{facts.higher:,}{more} with a higher priority" if facts.higher else "",
+            f"{facts.earlier:,}{more} that became ready before it" if facts.earlier else "",
         ]
         text = f"Other runs of the queue {facts.queue} go first: {' and '.join(filter(None, parts))}."
         reasons.append(Reason("behind", text, "Raise its priority, or start more workers."))
@@ -430,10 +431,6 @@ IN_STREAM = Reason(
     "It may be waiting in the stream of its queue, or running: the database has no row of it.",
     "It appears when it ends, fails, or runs for five seconds.",
 )
-
-
-def _counted(count: int) -> str:
-    return f"{count:,}{' or more' if count >= AHEAD_CAP else ''}"
 
 
 def _in(span: timedelta) -> str:

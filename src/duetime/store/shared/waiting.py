@@ -195,5 +195,4 @@ async def _ahead(transaction: Transaction, tenant_id: int, base: RunFacts) -> tu
     mine = {"tier": int(base.tier), "ready_at": base.ready_at, "run_id": base.run_id}
     rows = await transaction.rows("runs_ahead_of", tenant_id=tenant_id, queue=base.queue, **mine, cap=AHEAD_CAP)
     higher = sum(row["depth"] for row in rows if row["tier"] < base.tier)
-    earlier = sum(row["depth"] for row in rows if row["tier"] == base.tier)
-    return min(higher, AHEAD_CAP), min(earlier, AHEAD_CAP)
+    return higher, sum(row["depth"] for row in rows if row["tier"] == base.tier)

@@ -2,7 +2,6 @@
 
 import { useData } from "../core/data.js";
 import { get } from "../core/http.js";
-import { anything } from "../core/live.js";
 import { html } from "../core/view.js";
 import { short } from "../core/words.js";
 import { Moment } from "./basics.js";
@@ -11,7 +10,7 @@ const PASSES = ["not_due", "ready", "retry_delay", "snoozed", "firing", "follows
 
 /** The reasons at `path`; nothing while there are none. */
 export function Why({ path, shown = true }) {
-  const { data: why } = useData((signal) => (shown ? get(path, {}, signal) : null), ["why", path, shown], { live: anything, every: 5000 });
+  const { data: why } = useData((signal) => (shown ? get(path, {}, signal) : null), ["why", path, shown], { every: 3000 });
   if (!shown || !why || !why.reasons.length) return null;
   return html`<section aria-labelledby="why">
     <h2 id="why">Why it waits</h2>

@@ -18,3 +18,11 @@ from duetime.workers w cross join lateral (select * from duetime.claims c where 
 where w.lease_until > duetime.now() and coalesce(w.tenant_id, :tenant_id) = :tenant_id and :task::text = any(w.tasks)
     and (w.queues = '{}' or :queue::text = any(w.queues))
 group by c.worker_id;
+
+-- runs_ahead_of: how many ready runs of a queue are claimed before a run, by tier, up to a cap for all
+select w.tier, count(*) as depth from (
+    select l.tier from duetime.lanes l cross join lateral (
+        select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()
+            and (l.tier < :tier or (r.ready_at, r.id) < (:ready_at::timestamptz, :run_id::uuid)) limit :cap) r
+    where l.tenant_id = :tenant_id and l.queue = :queue and l.awake and l.tier <= :tier limit :cap) w
+group by w.tier;

@@ -55,10 +55,3 @@ select (
 select h.run_id from duetime.holds h join duetime.runs r
     on r.id = any(array[h.run_id]) and r.fence = h.fence and r.worker_id is not null
 where h.limit_id = :limit_id limit :limit;
-
--- runs_ahead_of: how many ready runs of a queue are claimed before a run, by tier and lane, up to a cap
-select l.tier, (
-    select count(*) from (
-        select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()
-            and (l.tier < :tier or (r.ready_at, r.id) < (:ready_at::timestamptz, :run_id::uuid)) limit :cap) w) as depth
-from duetime.lanes l where l.tenant_id = :tenant_id and l.queue = :queue and l.awake and l.tier <= :tier;

@@ -22,3 +22,10 @@ where w.lease_until > :now and coalesce(w.tenant_id, :tenant_id) = :tenant_id
     and exists (select 1 from json_each(w.tasks) t where t.value = :task)
     and (w.queues = '[]' or exists (select 1 from json_each(w.queues) q where q.value = :queue))
 group by c.worker_id;
+
+-- runs_ahead_of: how many ready runs of a queue are claimed before a run, by tier, up to a cap for all
+select w.tier, count(*) as depth from (
+    select l.tier from lanes l cross join runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now
+        and (l.tier < :tier or (r.ready_at, r.id) < (:ready_at, :run_id))
+    where l.tenant_id = :tenant_id and l.queue = :queue and l.awake and l.tier <= :tier limit :cap) w
+group by w.tier;
