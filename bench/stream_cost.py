@@ -22,7 +22,7 @@ from bench.peers.tally import Tally
 from bench.processes import Process, cpu_of_family, duetime_server, duetime_worker
 from bench.report import Report, console
 from bench.stores import migrated
-from bench.stream_doc import COST, WAITING
+from bench.stream_doc import COST, HISTORY, ID, WAITING
 from bench.streamed import Publisher, apart, new_job, publishing
 from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_TENANT, Options
 from duetime.model.retry import RetryPolicy
@@ -43,8 +43,7 @@ _DUE = "update duetime.cursors set next_fire_at = now(), scan_at = now()"
 ENDED = "select count(distinct run_id), count(*) from duetime.history where end_state is not null"
 """How many runs have ended, and how often."""
 _SIZE = """
-select sum(pg_total_relation_size(i.inhrelid)) from pg_catalog.pg_inherits i
-where i.inhparent in ('duetime.history'::regclass, 'duetime.spent'::regclass)
+select sum(pg_total_relation_size(i.inhrelid)) from pg_catalog.pg_inherits i where i.inhparent = $1::text::regclass
 """
 
 
@@ -102,7 +101,8 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
             own[f"{name}, µs of CPU"] = (cpu_of_family(pid) - spent[name]) / runs * 1e6
         own["WAL, bytes"] = (await place.written() - began) / runs
         await place.check(runs)
-        own["rows, bytes"] = float(await place.connection.fetchval(_SIZE)) / runs
+        for name, table in ((HISTORY, "duetime.history"), (ID, "duetime.spent")):
+            own[name] = float(await place.connection.fetchval(_SIZE, table)) / runs
     report.notes[COST] = own
     for name, figure in own.items():
         console.print(f"  {name}: {figure:,.1f}", style="dim")

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, ClassVar
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -22,8 +23,10 @@ from duetime.model.lists import RunFilter, RunItem
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
 from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, TenantChange
+from duetime.store.postgres import partitions
 from duetime.store.protocol.store import Store
 from duetime.telemetry.meters import Meters
+from tests.contract.conftest import on_postgres
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
 from tests.contract.worlds import START, Time
 
@@ -459,6 +462,33 @@ async def test_a_job_has_its_own_retention_in_the_database(
     if files:
         assert [item.id for item in await listed(cold)][1:] == [*kept, *brief, *similar, *plain]
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@on_postgres
+async def test_a_day_that_is_interrupted_while_it_is_rewritten_keeps_its_rows(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = encode_options(Options(retention=10 * 86_400.0))
+    await ends(store, 5)
+    plain = {item.id for item in await listed(store)}
+    await ends(store, 5, options=kept)
+    long = [item.id for item in await listed(store) if item.id not in plain]
+    time.advance(days=3)
+    keep_only, tries = partitions.keep_only, 0
+
+    async def fail_twice(*arguments: Any) -> None:
+        nonlocal tries
+        tries += 1
+        await keep_only(*arguments)
+        if tries < 3:
+            raise asyncpg.LockNotAvailableError("not now")
+
+    monkeypatch.setattr(partitions, "keep_only", fail_twice)
+    await store.pruning.prune(DAY, 90 * DAY)
+    assert await listed(store) == [], "the day is detached"
+    await prune(store)
+    assert [item.id for item in await listed(store)] == long
+    assert tries == 3, "it is not rewritten again and again"
 
 
 async def test_what_history_refers_to_stays_while_it_cannot_be_archived(store: Store, time: Time) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from duetime.crypto.sealer import Sealer
 from duetime.ids import show
+from duetime.model.access import Role
 from duetime.model.carried import CarriedRun, StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
@@ -16,6 +17,7 @@ from duetime.settings import Settings
 from duetime.store.wrappers.sealed import sealed
 from tests.support.brokers import running
 from tests.support.fleet import Fleet
+from tests.support.postgres import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.streaming import QUEUE, Streamed, streamed
 from tests.support.waiting import eventually
@@ -114,3 +116,31 @@ async def test_workers_are_killed_and_stopped_under_load(fleet: Fleet, mail: Str
     await eventually(mail.is_empty)
     ends = await fleet.fetch("select run_id from duetime.history where end_state is not null")
     assert len(ends) == len({row[0] for row in ends}) == len(carried) + stored
+
+
+async def test_servers_and_remote_workers_are_killed_under_load(fleet: Fleet, mail: Streamed) -> None:
+    """The server consumes for remote workers. What it held comes back as a suspect, what it had assigned goes on."""
+    port, key, count = free_port(), await fleet.key(Role.WORKER), 300
+    url = f"http://127.0.0.1:{port}"
+    server = fleet.server(port=port, **SHORT)
+    workers = [fleet.remote_worker(url, key, slots=10, **SHORT) for _ in range(2)]
+    await eventually(lambda: all("working for" in worker.output() for worker in workers), what=fleet.tails)
+    runs = await mail.carry("append", *({"number": number} for number in range(count)))
+
+    async def appended(least: int) -> None:
+        async def enough() -> bool:
+            return await fleet.effects("append") >= least
+
+        await eventually(enough, what=fleet.tails)
+
+    await appended(count // 6)
+    server.kill()
+    server = fleet.server(port=port, **SHORT)
+    await appended(count // 3)
+    workers[0].kill()
+    fleet.remote_worker(url, key, slots=10, **SHORT)
+    await all_ended(fleet, runs)
+    await eventually(mail.is_empty)
+    rows = await fleet.fetch("select run_id, count(*) from duetime.history where end_state is not null group by run_id")
+    assert {row[1] for row in rows} == {1}
+    assert {row[0] for row in rows} >= {run.run_id for run in runs}
