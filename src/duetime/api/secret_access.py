@@ -9,7 +9,7 @@ from duetime.api.caller import Caller
 from duetime.api.lookup_cache import Memory
 from duetime.errors import InvalidInput
 from duetime.model.secret import SecretBinding
-from duetime.model.target import AtBroker, HttpTarget, Target
+from duetime.model.target import AtBroker, HttpTarget, KubernetesTarget, Target
 from duetime.store.protocol.store import Store
 from duetime.targets.secret_hosts import check_receives, may_receive
 from duetime.targets.validation import TargetRules
@@ -42,7 +42,7 @@ class KnownSecrets:
                 raise InvalidInput(f"this key may not use the secret {name!r}", field=field, remedy=remedy)
             for place in places:
                 check_receives(name, bound.hosts, place, field)
-        if isinstance(target, HttpTarget) and target.auth is not None:
+        if isinstance(target, KubernetesTarget) or (isinstance(target, HttpTarget) and target.auth is not None):
             tenant = await self._store.tenants.tenant_by_id(who.tenant_id)
             self._rules.cloud.check(tenant.name, target, self._rules.places(target, at)[0], at)
 

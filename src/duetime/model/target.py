@@ -1,5 +1,5 @@
-"""Targets: jobs that need no worker of the tenant. An HTTP call, a gRPC call, a message to a broker, or a command that
-the operator allows.
+"""Targets: jobs that need no worker of the tenant. An HTTP call, a gRPC call, a message to a broker, a command that the
+operator allows, or an image that Kubernetes runs.
 
 A job with a target is a job like any other: its task has a reserved name, and the target is its arguments. The name
 contains the host that is called (`duetime.http/api.example.com`), so every host has its own lanes, and every decision
@@ -19,9 +19,10 @@ RESERVED = "duetime."
 HTTP, GRPC, SHELL = "duetime.http", "duetime.grpc", "duetime.shell"
 KAFKA, REDIS, SQS, RABBITMQ = "duetime.kafka", "duetime.redis", "duetime.sqs", "duetime.rabbitmq"
 BROKERS = (KAFKA, REDIS, SQS, RABBITMQ)
+KUBERNETES = "duetime.kubernetes"
 EMAIL = "duetime.email"
 """For notifications only, not for callers."""
-TARGET_TASKS = (HTTP, GRPC, SHELL, *BROKERS, EMAIL)
+TARGET_TASKS = (HTTP, GRPC, SHELL, *BROKERS, KUBERNETES, EMAIL)
 _PLACE_LIMIT = 160
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -130,6 +131,68 @@ class ShellTarget(_Target, frozen=True, tag="shell", kw_only=True):
     """The values for the command's template."""
 
 
+_QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]|[KMGTPE]i|e[0-9]{1,2})?\Z"
+_DNS = r"^[a-z0-9]([a-z0-9.\-]*[a-z0-9])?\Z"
+_LABEL_NAME = r"^([a-z0-9]([a-z0-9.\-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.\-]{0,61}[A-Za-z0-9])?\Z"
+_LABEL_TEXT = r"^([A-Za-z0-9]([A-Za-z0-9_.\-]{0,61}[A-Za-z0-9])?)?\Z"
+KubeName = Annotated[str, Meta(min_length=1, max_length=253, pattern=_DNS)]
+KubeLabel = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9\-]*[a-z0-9])?\Z")]
+LabelName = Annotated[str, Meta(max_length=317, pattern=_LABEL_NAME)]
+LabelText = Annotated[str, Meta(max_length=63, pattern=_LABEL_TEXT)]
+Quantities = Annotated[
+    dict[
+        Annotated[str, Meta(max_length=317, pattern=_LABEL_NAME)],
+        Annotated[str, Meta(max_length=40, pattern=_QUANTITY)],
+    ],
+    Meta(max_length=16),
+]
+Words = Annotated[tuple[Annotated[str, Meta(max_length=32_768)], ...], Meta(max_length=256)]
+Labels = Annotated[dict[LabelName, LabelText], Meta(max_length=32)]
+
+
+class Toleration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A taint of nodes that a pod tolerates."""
+
+    key: LabelName | None = None
+    """None: every taint."""
+    value: LabelText | None = None
+    """None: whatever its value is."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+
+class KubernetesTarget(_Target, frozen=True, tag="kubernetes", kw_only=True):
+    """An image that runs as a Job of Kubernetes, in a namespace that the operator allows (`cloud_access`)."""
+
+    image: Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*\Z")]
+    namespace: KubeLabel
+    cluster: KubeLabel = "default"
+    """The name of the cluster in the operator's file."""
+    command: Words = ()
+    """Replaces the image's entry point."""
+    args: Words = ()
+    env: Annotated[dict[Annotated[str, Meta(max_length=200)], str | SecretValue], Meta(max_length=256)] = {}
+    working_dir: Annotated[str, Meta(max_length=1000, pattern=r"^/")] | None = None
+    requests: Quantities = {}
+    """Resources that the container gets: `{"cpu": "500m", "memory": "1Gi"}`."""
+    limits: Quantities = {}
+    """Resources that the container may not exceed."""
+    service_account: KubeName | None = None
+    """Without one, the pod gets no token of the cluster."""
+    node_selector: Labels = {}
+    tolerations: Annotated[tuple[Toleration, ...], Meta(max_length=32)] = ()
+    priority_class: KubeName | None = None
+    image_pull_secrets: Annotated[tuple[KubeName, ...], Meta(max_length=16)] = ()
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    labels: Labels = {}
+    """Labels of the Job and its pod."""
+    restricted: bool = False
+    """Run as the `restricted` policy of Kubernetes asks: not as root, without capabilities."""
+    start_within: Wait = "10m"
+    """How long the container may take to start: a node, the image."""
+    ttl: Wait = "1h"
+    """How long the cluster keeps the Job after its end."""
+
+
 class AtKafka(_Target, frozen=True, kw_only=True):
     """A Kafka cluster, and one of its topics."""
 
@@ -231,7 +294,7 @@ class EmailTarget(_Target, frozen=True, tag="email", kw_only=True):
 
 
 BrokerTarget = KafkaTarget | RedisTarget | SqsTarget | RabbitTarget
-Target = HttpTarget | GrpcTarget | ShellTarget | BrokerTarget
+Target = HttpTarget | GrpcTarget | ShellTarget | BrokerTarget | KubernetesTarget
 """What callers may submit."""
 AnyTarget = Target | EmailTarget
 """What can be executed."""

@@ -449,6 +449,7 @@ def _limits(settings: Settings) -> WorkerLimits:
         breakers=breaker_policy(settings),
         calls=settings.target_slots,
         commands=settings.shell_slots,
+        cluster_jobs=settings.kubernetes_slots,
         heartbeat_thread=True,
     )
 

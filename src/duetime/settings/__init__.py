@@ -286,7 +286,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     targets: Annotated[
         Literal["on", "off"],
         kinds.choice(
-            "Whether servers execute targets: HTTP calls, gRPC calls, messages to brokers and commands.", "on", "off"
+            "Whether servers execute targets: HTTP calls, gRPC calls, messages to brokers, commands and Jobs of"
+            " Kubernetes.",
+            "on",
+            "off",
         ),
     ] = "on"
     target_slots: Annotated[int, kinds.count("Maximum concurrent calls of a process.", 1, 100_000)] = 500
@@ -305,13 +308,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cloud_access: Annotated[
         Path | None,
         kinds.file(
-            "The TOML file of the tenants that may use this service's own credentials of AWS and Google. Default: none."
+            "The TOML file of the tenants that may use this service's own credentials of AWS, Google and Kubernetes."
+            " Default: none."
         ),
     ] = None
     shell_commands: Annotated[
         Path | None, kinds.file("The TOML file of commands that jobs may run. Default: no commands.")
     ] = None
     shell_slots: Annotated[int, kinds.count("Maximum concurrent commands of a process.", 1, 10_000)] = 4
+    kubernetes_slots: Annotated[
+        int, kinds.count("Maximum Jobs of Kubernetes that a process tracks at once.", 1, 100_000)
+    ] = 200
     smtp_url: Annotated[
         str | None,
         kinds.mail_server("The mail server for notifications; it logs in over an encrypted connection only."),

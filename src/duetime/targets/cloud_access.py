@@ -11,12 +11,24 @@
     hosts = ["report-abc.a.run.app"]
     audiences = ["https://report-abc.a.run.app"]
 
+    [clusters.default]                 # without it, the cluster that this process runs in
+    kubeconfig = "/etc/duetime/kubeconfig"
+    context = "prod"
+
+    [[kubernetes]]
+    tenants = ["shop"]
+    clusters = ["default"]
+    namespaces = ["shop-jobs"]
+    service_accounts = ["reports"]     # beside none
+    images = ["registry.example.com/shop/*"]
+
 An entry is a right to spend. What it does not name is refused, when a job is submitted and again when it is called. The
 tenant `*` is every tenant.
 """
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -24,13 +36,14 @@ import msgspec
 from msgspec import Meta
 
 from duetime.errors import InvalidInput, SettingsError
-from duetime.model.target import AwsSignature, HttpTarget, IdentityToken
+from duetime.model.target import AwsSignature, HttpTarget, IdentityToken, KubernetesTarget, Target
 from duetime.targets.secret_hosts import check_hosts, may_receive
 from duetime.targets.url import Place
 from duetime.targets.values import audience_of
 
 _Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 _EVERY = "*"
+DEFAULT_CLUSTER = "default"
 _REMEDY = "the operator allows it in the file of cloud_access"
 
 
@@ -55,9 +68,25 @@ class GoogleAccess(Entry, frozen=True, kw_only=True):
     audiences: _Names
 
 
+class KubernetesAccess(Entry, frozen=True, kw_only=True):
+    namespaces: _Names
+    clusters: _Names = (DEFAULT_CLUSTER,)
+    service_accounts: tuple[str, ...] = ()
+    images: _Names = (_EVERY,)
+    """Patterns, in which `*` stands for any text."""
+
+
+class Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kubeconfig: str | None = None
+    """None: as the pod that this process runs in."""
+    context: str | None = None
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aws: tuple[AwsAccess, ...] = ()
     google: tuple[GoogleAccess, ...] = ()
+    kubernetes: tuple[KubernetesAccess, ...] = ()
+    clusters: dict[str, Cluster] = {}
 
 
 _E = TypeVar("_E", bound=Entry)
@@ -67,8 +96,28 @@ class CloudAccess:
     def __init__(self, file: _File) -> None:
         self._file = file
 
-    def check(self, tenant: str, target: HttpTarget, place: Place, field: str = "target") -> None:
+    @property
+    def has_clusters(self) -> bool:
+        return bool(self._file.kubernetes)
+
+    def namespaces(self, cluster: str) -> frozenset[str]:
+        """All namespaces of a cluster in which Jobs may run."""
+        entries = (entry for entry in self._file.kubernetes if cluster in entry.clusters)
+        return frozenset(namespace for entry in entries for namespace in entry.namespaces)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for entry in self._file.kubernetes for name in entry.clusters))
+
+    def cluster(self, name: str) -> Cluster:
+        return self._file.clusters.get(name, Cluster())
+
+    def check(self, tenant: str, target: Target, place: Place, field: str = "target") -> None:
         """Raises `InvalidInput` for a target that needs the service's own credentials, and may not use them."""
+        if isinstance(target, KubernetesTarget):
+            self.kubernetes(tenant, target, field)
+        if not isinstance(target, HttpTarget):
+            return
         match target.auth:
             case AwsSignature(access_key_id=None) as auth:
                 self.aws(tenant, auth, place, field)
@@ -104,6 +153,21 @@ class CloudAccess:
             ],
         )
 
+    def kubernetes(self, tenant: str, target: KubernetesTarget, field: str = "target") -> None:
+        account = target.service_account
+        _first(
+            self._file.kubernetes,
+            tenant,
+            f"{field}.namespace",
+            "Kubernetes",
+            [
+                (f"in the cluster {target.cluster}", lambda each: target.cluster in each.clusters),
+                (f"in the namespace {target.namespace}", lambda each: target.namespace in each.namespaces),
+                (f"as {account}", lambda each: account is None or account in each.service_accounts),
+                (f"with the image {target.image}", lambda each: any(fnmatchcase(target.image, p) for p in each.images)),
+            ],
+        )
+
 
 def read_cloud_access(path: Path | None) -> CloudAccess:
     """What a file allows; without a file, nothing."""
@@ -120,6 +184,10 @@ def _checked(tables: Mapping[str, Any]) -> _File:
     file = msgspec.convert(tables, _File)
     for index, aws in enumerate(file.aws):
         check_hosts(aws.hosts, f"aws[{index}].hosts")
+    for entry in file.kubernetes:
+        for name in entry.clusters:
+            if name != DEFAULT_CLUSTER and name not in file.clusters:
+                raise InvalidInput(f"{name!r} has no table [clusters.{name}]", field="kubernetes.clusters")
     for index, google in enumerate(file.google):
         check_hosts(google.hosts, f"google[{index}].hosts")
     return file

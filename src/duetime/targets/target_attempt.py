@@ -1,5 +1,6 @@
 """One attempt of a run with a target, as the executors of targets need it."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 import msgspec
@@ -17,6 +18,10 @@ class TargetAttempt(msgspec.Struct, frozen=True):
     """The run's id: the same for every attempt, so that a receiver can detect a repetition."""
     limit: float
     """Seconds for everything: from name resolution to the last byte of the answer."""
+    log: Callable[[str], None] = lambda text: None
+    """Adds a line to the log of the run."""
+    goes_on: Callable[[], bool] = lambda: False
+    """For a cancelled attempt: whether another worker goes on with what it has started."""
     clock: Clock = SystemClock()
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     """Knows the sent secrets, which must not be shown."""

@@ -11,6 +11,7 @@ from duetime.errors import InvalidInput
 from duetime.model.target import (
     GRPC,
     HTTP,
+    KUBERNETES,
     SHELL,
     AtBroker,
     AtKafka,
@@ -21,6 +22,7 @@ from duetime.model.target import (
     GrpcTarget,
     HttpTarget,
     KafkaTarget,
+    KubernetesTarget,
     RabbitTarget,
     RedisTarget,
     ShellTarget,
@@ -35,6 +37,7 @@ from duetime.targets.aws import require_aws
 from duetime.targets.broker_rules import BrokerRules, kind_of_broker
 from duetime.targets.cloud_access import CloudAccess, read_cloud_access
 from duetime.targets.commands import Commands, read_commands
+from duetime.targets.kube_job import check_job, place_of_jobs
 from duetime.targets.messages import check_message
 from duetime.targets.url import Place, check_address, check_url
 from duetime.targets.values import NamedSecret, check_auth, check_values, named_secrets
@@ -102,6 +105,8 @@ class TargetRules:
                 return (check_address(target.address, self.guard),)
             case AtKafka() | AtRedis() | AtSqs() | AtRabbit():
                 return self.brokers.places(target, field)
+            case KubernetesTarget():
+                return (place_of_jobs(target),)
             case ShellTarget():
                 return ()
             case _:
@@ -122,6 +127,9 @@ class TargetRules:
             case KafkaTarget() | RedisTarget() | SqsTarget() | RabbitTarget():
                 self.brokers.check_message(target)
                 return MadeTarget(task_for(kind_of_broker(target).task, places[0].name), plain_target(target))
+            case KubernetesTarget():
+                check_job(target)
+                return MadeTarget(task_for(KUBERNETES, f"{target.namespace}.{target.cluster}"), plain_target(target))
             case ShellTarget():
                 self.commands.fill(target.command, target.args)
                 return MadeTarget(task_for(SHELL, target.command), plain_target(target))

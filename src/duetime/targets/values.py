@@ -20,6 +20,7 @@ from duetime.model.target import (
     GrpcTarget,
     HttpTarget,
     IdentityToken,
+    KubernetesTarget,
     SecretValue,
 )
 from duetime.targets.target_attempt import TargetAttempt
@@ -119,7 +120,7 @@ def named_secrets(target: AnyTarget | AtBroker, field: str = "target") -> Iterat
     login = login_of(target)
     if login is not None:
         yield NamedSecret(f"{field}.{'secret_access_key' if isinstance(target, AtSqs) else 'password'}", login.secret)
-    values = "metadata" if isinstance(target, GrpcTarget) else "headers"
+    values = {GrpcTarget: "metadata", KubernetesTarget: "env"}.get(type(target), "headers")
     for name, value in getattr(target, values, {}).items():
         if isinstance(value, SecretValue):
             yield NamedSecret(f"{field}.{values}.{name}", value.secret)

@@ -82,7 +82,8 @@ class Attempts:
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
         if targets is not None:
-            sizes = (sizes if tasks else {}) | {Place.CALL: limits.calls, Place.COMMAND: limits.commands}
+            own = {Place.CALL: limits.calls, Place.COMMAND: limits.commands, Place.CLUSTER: limits.cluster_jobs}
+            sizes = (sizes if tasks else {}) | own
         self.slots = Slots(sizes, slot_freed)
         self._meters.add_gauge("duetime_slots", lambda: self.slots.by_place(self.slots.sizes))
         self._meters.add_gauge("duetime_slots_used", lambda: self.slots.by_place(self.slots.used))
@@ -117,7 +118,7 @@ class Attempts:
         )
         if targets is not None:
             executor = TargetExecutor(targets, self._finished)
-            self._executors = (*self._executors, executor, executor)
+            self._executors = (*self._executors, executor, executor, executor)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -237,7 +238,7 @@ class Attempts:
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion)
         if outcome is not PLAIN or self.reports.of_successes:
             error, running.error = running.error, None  # break the reference cycle between the error and this attempt
-            by_target = running.definition.place in (Place.CALL, Place.COMMAND)
+            by_target = running.definition.place >= Place.CALL
             self.reports.report(
                 running.claimed,
                 running.lane,

@@ -26,5 +26,7 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     calls: int = 500
     """How many targets a worker with targets calls at once, and how many commands it runs."""
     commands: int = 4
+    cluster_jobs: int = 200
+    """How many Jobs of Kubernetes it tracks at once."""
     heartbeat_thread: bool = True
     """False in a simulation, which has a single event loop."""

@@ -2,11 +2,17 @@
 
 import asyncio
 
+from duetime.clock import SystemClock
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
 from duetime.targets.runner import TargetRunner
 from duetime.worker.executor import Finished
-from duetime.worker.running_attempt import Running
+from duetime.worker.running_attempt import Running, Stop
+
+
+def _goes_on(running: Running) -> bool:
+    """Whether another worker goes on with what this attempt has started, although it was stopped here."""
+    return running.stop is Stop.LEASE_LOST or (running.stop is Stop.SHUTDOWN and running.may_start_again)
 
 
 class TargetExecutor:
@@ -15,6 +21,7 @@ class TargetExecutor:
         self._finished = finished
         self._loop = asyncio.get_running_loop()
         self._attempts: set[asyncio.Task[None]] = set()
+        runner.begin()
 
     def start(self, running: Running) -> None:
         attempt = self._loop.create_task(self._attempt(running))
@@ -36,7 +43,12 @@ class TargetExecutor:
             if running.stop is not None:
                 raise asyncio.CancelledError
             running.begun = True
-            outcome: Outcome = await self._runner.run(running.claimed, running.lane)
+            outcome: Outcome = await self._runner.run(
+                running.claimed,
+                running.lane,
+                log=lambda text: running.attempt_log.add(SystemClock().now(), "INFO", text),
+                goes_on=lambda: _goes_on(running),
+            )
         except asyncio.CancelledError:
             # The caller of `stop` knows the reason, which takes precedence over this.
             outcome = Failed(Failure(FailureClass.ERROR, "it was stopped"))

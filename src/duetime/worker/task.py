@@ -12,7 +12,7 @@ from duetime.codec.schema_types import encode_schema
 from duetime.codec.task_codec import ArgumentCodec, ResultCodec, argument_codec, result_codec
 from duetime.errors import InvalidInput
 from duetime.model import json
-from duetime.model.target import SHELL
+from duetime.model.target import KUBERNETES, SHELL
 from duetime.worker.context import BaseContext
 from duetime.worker.hooks import Hooks
 from duetime.worker.middleware import Middleware
@@ -31,6 +31,8 @@ class Place(IntEnum):
     """Targets that are called over the network, on the event loop."""
     COMMAND = 4
     """Targets that are commands, each in its own process group."""
+    CLUSTER = 5
+    """Targets that run in a cluster, and are only tracked here: for hours, and at little cost."""
 
 
 _ALL_SCHEMAS = 4 * 1024**2
@@ -180,5 +182,5 @@ def _is_context(annotation: object) -> bool:
 
 def target_definition(kind: str) -> TaskDefinition:
     """The definition of a kind of target, with the place where it runs. It has no function."""
-    place = Place.COMMAND if kind == SHELL else Place.CALL
+    place = {SHELL: Place.COMMAND, KUBERNETES: Place.CLUSTER}.get(kind, Place.CALL)
     return TaskDefinition(kind, _no_call, place, None, inspect.Signature())
