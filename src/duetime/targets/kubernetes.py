@@ -114,13 +114,13 @@ class KubernetesRunner:
         except (SealBroken, NoEncryptionKey) as error:
             return failed(FailureClass.ERROR, f"not started: {error}", final=True)
         except NoCredentials as error:
-            log.warning("%s: %s", attempt.message_id, error)
+            log.warning("%s: %s", attempt.message_id, reason_of(error))
             return failed(
                 FailureClass.NETWORK, "not started: the service cannot log in to the cluster; its log says why"
             )
         except KubeError as error:
             if not error.status:  # the text has the operator's addresses
-                log.warning("%s: %s", attempt.message_id, error)
+                log.warning("%s: %s", attempt.message_id, reason_of(error))
                 return failed(FailureClass.NETWORK, "not started: the cluster cannot be reached; the log says why")
             kind = FailureClass.TARGET_FAILED if error.may_retry else FailureClass.TARGET_REFUSED
             return failed(kind, attempt.redactor.text(f"not started: {error}"))
@@ -147,7 +147,9 @@ class KubernetesRunner:
                 try:
                     swept += await self._sweep_namespace(self._api(cluster), namespace, selector)
                 except (KubeError, NoCredentials) as error:
-                    log.warning("cannot look for Jobs without a run in %s of %s: %s", namespace, cluster, error)
+                    log.warning(
+                        "cannot look for Jobs without a run in %s of %s: %s", namespace, cluster, reason_of(error)
+                    )
         return swept
 
     async def _sweep_namespace(self, api: KubeApi, namespace: str, selector: str) -> int:
@@ -262,14 +264,14 @@ class KubernetesRunner:
                 await api.change(path, version, resync, fieldSelector=f"metadata.name={name}")
                 pause = _PAUSE
             except NoCredentials as error:
-                log.warning("%s: %s", attempt.message_id, error)
+                log.warning("%s: %s", attempt.message_id, reason_of(error))
             except KubeError as error:
                 if error.status == 404:
                     return failed(FailureClass.TARGET_FAILED, "the Job was deleted while it ran")
                 if error.status != 410 and not error.may_retry:
                     raise
                 if error.status != 410:
-                    log.warning("%s: %s", attempt.message_id, error)
+                    log.warning("%s: %s", attempt.message_id, reason_of(error))
                     if error.status and str(error) != shown:
                         shown = str(error)
                         attempt.log(attempt.redactor.text(f"waiting: {shown}"))
@@ -328,7 +330,7 @@ class KubernetesRunner:
                     return await api.delete(f"{_jobs(namespace)}/{name}")
                 except (KubeError, NoCredentials) as error:
                     if monotonic() > until:
-                        log.warning("the Job %s in %s is not deleted yet: %s", name, namespace, error)
+                        log.warning("the Job %s in %s is not deleted yet: %s", name, namespace, reason_of(error))
                         return None
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
