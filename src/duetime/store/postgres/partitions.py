@@ -41,6 +41,7 @@ _CREATE = "create table if not exists duetime.{name} (like duetime.{table} inclu
 _ATTACH = "alter table duetime.{table} attach partition duetime.{name} for values from ('{start}') to ('{end}');"
 
 
+_IS_ATTACHED = "select relispartition from pg_catalog.pg_class where oid = to_regclass($1)"
 _LOCK = "select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))"
 
 
@@ -173,6 +174,8 @@ async def _drop_detached(
     try:
         async with connection.transaction():
             await connection.execute(_LOCK)
+            if await connection.fetchval(_IS_ATTACHED, f"duetime.{name}"):
+                return False  # another node has done it
             await keep_only(connection, day, f"duetime.{name}", keeps)
             bounds = {"start": of.bound(start), "end": of.bound(start + timedelta(days=1))}
             await connection.execute(_ATTACH.format(table=of.table, name=name, **bounds), timeout=_LOCK_TIMEOUT)
