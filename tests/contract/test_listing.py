@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from duetime.errors import NotFound
-from duetime.ids import new_id
+from duetime.ids import first_id_at, new_id
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import Tier
@@ -102,6 +103,18 @@ async def test_jobs_by_name_come_from_all_homes(store: Store, time: Time) -> Non
     assert [item.options.name for item in found] == ["bravo", "delta", "echo"]
     found = await named(JobFilter(status=JobStatus.SUCCEEDED), 2, down=True)
     assert [item.options.name for item in found] == ["delta", "alpha"]
+
+
+@pytest.mark.parametrize("wrong", [-0.9 * HOUR, 5 * HOUR], ids=["behind", "ahead"])
+async def test_a_recent_range_has_every_run_however_wrong_the_clock_of_its_submitter_is(
+    store: Store, time: Time, wrong: timedelta
+) -> None:
+    """The time in an id is that of the process which submits; a run is due by the database's clock."""
+    drawn = UUID(int=first_id_at(time.now + wrong).int | 7 << 76 | 2 << 62 | 1)
+    await submit(store, msgspec.structs.replace(job(), id=drawn))
+    time.advance(seconds=1)
+    page = await store.lists.list_runs(TENANT, RunFilter(due_from=time.now - HOUR, due_until=time.now))
+    assert [item.job_id for item in page.items] == [drawn]
 
 
 async def test_a_range_of_runs_is_found_behind_many_newer_ones(store: Store, time: Time) -> None:

@@ -95,7 +95,7 @@ async def test_a_running_run_is_stopped_soon_after_it_was_cancelled(app: App, se
 
 async def test_an_idle_worker_gets_a_run_at_once(app: App, served: Served) -> None:
     """By a hint: polling plays no part."""
-    served.service.gateway._dealer._poll = 3600.0
+    served.service.gateway.dealer._poll = 3600.0
 
     @app.task
     async def nothing() -> None:

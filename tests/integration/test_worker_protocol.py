@@ -95,7 +95,7 @@ async def test_a_key_that_was_revoked_while_its_worker_waited_gets_nothing(serve
     made = (await served.post("/v1/admin/keys", {"role": "worker", "name": "leaving"})).json
     worker, another = await begin(served, key=made["key"]), await begin(served)
     asking = asyncio.create_task(worker.claim(wait=20))
-    lines = served.service.gateway._dealer._wait_queues
+    lines = served.service.gateway.dealer._wait_queues
     await eventually(lambda: any(line.waiting for line in lines.values()))
     await served.post(f"/v1/admin/keys/{made['key_id']}/revoke")
     run_ids = await submit(served)
@@ -157,7 +157,7 @@ async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
     monkeypatch.setattr(served.store.claims, "claim_many", slow)
     await submit(served)
     asking = asyncio.create_task(worker.claim(wait=0.2))
-    dealer = served.service.gateway._dealer
+    dealer = served.service.gateway.dealer
     await eventually(
         lambda: any(each.serving for line in dealer._wait_queues.values() for each in line.waiting.values())
     )
@@ -172,9 +172,9 @@ async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
 async def test_a_claim_that_was_given_up_can_be_asked_about(served: Served) -> None:
     worker = await begin(served)
     asking = asyncio.create_task(worker.claim())
-    await eventually(lambda: any(line.waiting for line in served.service.gateway._dealer._wait_queues.values()))
+    await eventually(lambda: any(line.waiting for line in served.service.gateway.dealer._wait_queues.values()))
     asking.cancel()
-    await eventually(lambda: not any(line.waiting for line in served.service.gateway._dealer._wait_queues.values()))
+    await eventually(lambda: not any(line.waiting for line in served.service.gateway.dealer._wait_queues.values()))
     await submit(served)
     assert (await worker.again(room=0)).runs == [], "nothing was claimed for a worker that hung up"
     assert len((await worker.again()).runs) == 1
@@ -191,7 +191,7 @@ async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch
     monkeypatch.setattr(served.store.claims, "claim_many", counted)
     workers = [await begin(served) for _ in range(10)]
     asking = [asyncio.create_task(worker.claim(room=2, wait=10)) for worker in workers]
-    lines = served.service.gateway._dealer._wait_queues
+    lines = served.service.gateway.dealer._wait_queues
     await eventually(lambda: sum(len(line.waiting) for line in lines.values()) == 10)
     await submit(served, 20)
     dealt = [await task for task in asking]
@@ -298,7 +298,7 @@ async def test_a_worker_is_told_what_to_stop(app: App, served: Served) -> None:
     (run_id,) = await submit(served)
     (run,) = (await worker.claim()).runs
     listening = asyncio.create_task(worker.client.claim_runs(*worker.session, Ask(claim_no=0, room=0, wait=20)))
-    await eventually(lambda: any(line.waiting for line in served.service.gateway._dealer._wait_queues.values()))
+    await eventually(lambda: any(line.waiting for line in served.service.gateway.dealer._wait_queues.values()))
     await app.cancel_run(run_id)
     assert (await listening).cancelled == [run.run_id]
     beaten = await worker.client.heartbeat(*worker.session, Beat([worker.number]))
@@ -312,7 +312,7 @@ async def test_who_is_not_known_registers_anew(served: Served) -> None:
         await worker.client.heartbeat(*worker.session, Beat([]))
     other = await worker.client.register_worker(Registration("other", ["greet"]))
     asking = asyncio.create_task(worker.client.claim_runs(other.worker_id, other.token, Ask(claim_no=1, wait=30)))
-    await eventually(lambda: any(line.waiting for line in served.service.gateway._dealer._wait_queues.values()))
+    await eventually(lambda: any(line.waiting for line in served.service.gateway.dealer._wait_queues.values()))
     await worker.client.delete_worker(other.worker_id, other.token)
     with pytest.raises(LeaseLost):
         await asking

@@ -40,8 +40,12 @@ MOST_OWNED = 500
 MOST_WINDOWS = 20
 """How many windows of jobs a page may look at, in a scope with more jobs."""
 CLOCKS_DIFFER = timedelta(minutes=15)
-"""By how much the time in a run's id may differ from its due time: clocks, and the time that a submission takes. A
+"""By how much the time in a run's id may be ahead of its due time: clocks, and the time that a submission takes. A
 nonce, from which an id is made, is accepted for ten minutes."""
+CLOCKS_BEHIND = timedelta(hours=1)
+"""The same for ids behind it, where reading somewhat further costs little."""
+RECENT = timedelta(hours=2)
+"""Ranges that end later are read from the newest id on: only ids from clocks that are ahead are above them."""
 
 
 class Source(NamedTuple):
@@ -115,10 +119,13 @@ class RunSpan:
     """The ids between which the runs of a time range are. A run's id begins with its due time, as the process that made
     it saw the clock: the range is read somewhat further on both sides, and each row is checked."""
 
-    def __init__(self, filter: RunFilter) -> None:
-        self._until = None if filter.due_until is None else first_id_at(filter.due_until)
-        self._highest = None if filter.due_until is None else first_id_at(_moved(filter.due_until, CLOCKS_DIFFER))
-        self._lowest = None if filter.due_from is None else first_id_at(_moved(filter.due_from, -CLOCKS_DIFFER))
+    def __init__(self, filter: RunFilter, now: datetime) -> None:
+        self._until: UUID | None = None
+        self._highest: UUID | None = None
+        if filter.due_until is not None and filter.due_until < now - RECENT:
+            self._until = first_id_at(filter.due_until)
+            self._highest = first_id_at(filter.due_until + CLOCKS_DIFFER)
+        self._lowest = None if filter.due_from is None else first_id_at(_moved(filter.due_from, -CLOCKS_BEHIND))
 
     def top(self, before: UUID) -> UUID:
         """Where to begin to read."""

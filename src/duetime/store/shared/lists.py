@@ -19,6 +19,7 @@ from duetime.model.lists import (
     RunFilter,
     RunItem,
 )
+from duetime.model.microseconds import EPOCH
 from duetime.model.run import RunState
 from duetime.model.scope import Facts, Scope
 from duetime.model.search import MOST_TERMS, SHORTEST, folded, has_labels, ids_beginning, is_found_by
@@ -108,6 +109,11 @@ class ListingRole(SharedRole):
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[RunItem]:
+        is_ranged = filter.due_from is not None or filter.due_until is not None
+        span = RunSpan(
+            filter, await self.transactions.run(lambda transaction: transaction.now()) if is_ranged else EPOCH
+        )
+
         async def read(job_ids: list[UUID] | None, before: UUID | None, limit: int) -> Page[RunItem]:
             wanted = {
                 "tenant_id": tenant_id,
@@ -126,7 +132,6 @@ class ListingRole(SharedRole):
                     sources.append(await ended(transaction, filter, wanted, limit))
                 return sources
 
-            span = RunSpan(filter)
             wanted["before"] = span.top(before or LAST_ID)
             for _ in range(MOST_WINDOWS):
                 page = make_page(await self.transactions.reading(tenant_id).run(work), limit)
