@@ -58,14 +58,19 @@ def test_a_person_logs_in_chooses_a_tenant_and_logs_out(context: BrowserContext,
     page.screenshot(path=SHOTS / "login-sso.png")
     button.click()
     log_in_there(page, "ann")
-    page.wait_for_url(f"{site}/queues?x=1")
+    page.wait_for_url(lambda url: url.startswith(f"{site}/queues?x=1"))
     expect(page.get_by_text("ann@example.com (operator)")).to_be_visible()
 
     page.get_by_label("Tenant").select_option("acme")
     expect(page.get_by_text("ann@example.com (viewer)")).to_be_visible()
     assert violations(page) == []
-    page.get_by_role("link", name="Sessions").click()
+    page.goto(f"{site}/sessions?tenant=acme")
     expect(page.get_by_text("This session")).to_be_visible()
+
+    page.goto(f"{site}/jobs?tenant=other")
+    expect(page.get_by_text("which this login cannot open")).to_be_visible()
+    page.get_by_role("link", name="Open your own tenant").click()
+    expect(page.get_by_text("ann@example.com (operator)")).to_be_visible()
 
     page.get_by_role("button", name="Log out").click()
     page.get_by_role("button", name="Yes, sign me out").click()  # the provider asks

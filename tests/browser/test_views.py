@@ -145,7 +145,7 @@ def test_the_tenant_is_in_the_address(looking: Looking, browser: Browser) -> Non
     log_in(other, shop, shop.make_key("viewer"))
     stranger = other.new_page()
     stranger.goto(address)
-    expect(stranger.get_by_role("alert")).to_contain_text("viewed, and your key belongs to another one")
+    expect(stranger.get_by_role("alert")).to_contain_text("viewed, which this login cannot open")
     other.close()
 
 

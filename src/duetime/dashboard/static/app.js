@@ -117,9 +117,9 @@ const Nowhere = () => html`<h1 tabindex="-1">Page not found</h1><${Empty} title=
 /** A link to a tenant that does not exist, or that the key cannot open, leads to the key's own one. */
 function Elsewhere({ error }) {
   if (!namedTenant() || ![403, 404].includes(error.status)) return html`<${Wrong} error=${error} />`;
-  const why = error.status === 404 ? "which does not exist" : "and your key belongs to another one";
+  const why = error.status === 404 ? "which does not exist" : "which this login cannot open";
   return html`<p class="trouble-line" role="alert">This link shows the tenant ${namedTenant()}, ${why}.</p>
-    <p><a href="/?tenant=default">Open your own tenant</a></p>`;
+    <p><a href="${location.origin}/" target="_self">Open your own tenant</a></p>`;
 }
 
 function App() {
