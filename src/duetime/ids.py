@@ -64,8 +64,10 @@ def new_ids(count: int) -> list[UUID]:
 
 def id_from_nonce(nonce: UUID, tenant_id: int, place: int = 0) -> UUID:
     """The id of the job that a request with this nonce creates; `place` is that of the job in a batch, which keeps its
-    order. A repeated request computes the same id, and another tenant's request another one."""
-    digest = blake2b(nonce.bytes + tenant_id.to_bytes(8, "big", signed=True), digest_size=8).digest()
+    order. A repeated request computes the same id, and another tenant's request another one. The last bits differ
+    within a batch as if drawn by lot: samples of jobs are taken by them."""
+    owner = tenant_id.to_bytes(8, "big", signed=True) + place.to_bytes(4, "big")
+    digest = blake2b(nonce.bytes + owner, digest_size=8).digest()
     return UUID(int=_assemble(nonce.int >> 80, 7, place << 60 | int.from_bytes(digest, "big") >> 4))
 
 

@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from duetime.ids import new_id, show
 from duetime.model.access import ALLOWED, Action, Role
 from duetime.model.scope import Scope
 from duetime.model.tenant import TenantLimits
+from duetime.model.worker import WorkerInfo
 from duetime.store.protocol.store import ROLES
 from duetime.store.rules import list_pages
 from duetime.store.wrappers import scoped
 from tests.api.test_access import GUARDED, ask, path_of
-from tests.contract.hands import hand
+from tests.contract.hands import LEASE, hand
 from tests.support.served import Answer, Served
 from tests.support.signing import ISSUER, jwks, token
 from tests.support.waiting import eventually
@@ -431,6 +433,59 @@ async def test_a_cursor_belongs_to_one_owner(api: Served) -> None:
         assert (await api.get(f"/v1/jobs?page_size=1&cursor={cursor}", key=key)).code == "invalid_cursor"
 
 
+async def test_an_error_names_a_key_as_the_caller_gave_it(api: Served) -> None:
+    await register(api)
+    things = await world(api, "ann")
+    ann, headers = token("ann"), {"Idempotency-Key": "it's mine"}
+    job = f"/v1/jobs/{things['every']['job_id']}"
+    span = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}
+    for path, first, other in (
+        ("/v1/jobs", {"task": "greet"}, {"task": "count"}),
+        ("/v1/jobs/batch", [{"task": "greet", "idempotency_key": "it's mine"}], None),
+        (f"{job}/backfill", span, None),
+        (f"{job}/pause", {}, None),
+    ):
+        sent = {} if path.endswith("batch") else headers
+        answer = await api.post(path, first if other is None else other, key=ann, headers=sent)
+        if other is not None:
+            answer = await api.post(path, first, key=ann, headers=sent)
+        assert answer.status == 422 and "it's mine" in answer.json["detail"], answer.body
+        assert "scoped" not in answer.json["detail"]
+
+
+async def test_a_user_with_a_renewed_token_is_the_same_caller(api: Served) -> None:
+    await register(api)
+    job = f"/v1/jobs/{(await world(api, 'ann'))['every']['job_id']}"
+    first, second = token("ann"), token("ann", jti="another")
+    assert first != second
+    headers = {"Idempotency-Key": "k"}
+    paused = await api.post(f"{job}/pause", {}, key=first, headers=headers)
+    again = await api.post(f"{job}/pause", {}, key=second, headers=headers)
+    assert (again.status, again.body) == (200, paused.body)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (await api.post(f"{job}/resume", {}, key=second, headers=headers)).status == 422, "another request"
+
+
+async def test_nothing_that_others_do_is_in_warnings_and_headers(api: Served) -> None:
+    """Neither the names of other tasks, nor how much of the tenant's limits is used."""
+    await register(api)
+    await api.ask("PATCH", "/v1/admin/tenants/default", {"limits": {"submissions_per_second": 1000}})
+    worker = WorkerInfo(new_id(), "w", ("bobs.secret_task",), (), 1)
+    await api.store.leases.register(worker, LEASE)
+    for key in (token("ann"), await api.key(Role.OPERATOR, owner="ann")):
+        made = await api.post("/v1/jobs", {"task": "secret_task"}, key=key)
+        batch = await api.post("/v1/jobs/batch", [{"task": "secret_task"}], key=key)
+        warnings = [*made.json["warnings"], *batch.json["items"][0]["job"]["warnings"]]
+        assert len(warnings) == 2 and not any("bobs" in each for each in warnings)
+        for answer in (made, batch, await api.get("/v1/jobs", key=key)):
+            assert "tenant" not in answer.headers.get("RateLimit", ""), answer.headers
+    assert "RateLimit" not in (await api.post("/v1/jobs", {"task": "count"}, key=token("ann"))).headers
+    plain = await api.post("/v1/jobs", {"task": "secret_task"})
+    assert "bobs" in plain.json["warnings"][0]
+    everyone = await api.post("/v1/jobs", {"task": "count"}, key=await api.key(Role.OPERATOR))
+    assert '"tenant-submissions"' in everyone.headers["RateLimit"]
+
+
 async def test_a_stream_of_events_tells_a_user_of_its_own_only(api: Served) -> None:
     await register(api)
     headers = {"Authorization": f"Bearer {token('ann')}"}
@@ -452,13 +507,49 @@ async def test_a_stream_of_events_tells_a_user_of_its_own_only(api: Served) -> N
 async def test_a_stream_beats_also_while_others_are_busy(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise silence would say that others are, and clients and proxies would close it."""
     monkeypatch.setattr("duetime.api.routes.events.HEARTBEAT", 0.0)
-    monkeypatch.setattr("duetime.api.routes.events.REMEMBERED", 3600.0)
+    monkeypatch.setattr("duetime.api.routes.events.REMEMBERED", 0.05)
     await register(api)
     async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {token('ann')}"}) as stream:
         await stream.content.readuntil(b"\n\n")
         await eventually(lambda: api.service.events.is_listening)
-        await api.post("/v1/jobs", {"task": "greet", "owner": "bob", "run_at": LATER})
-        assert (await stream.content.readuntil(b"\n\n")).endswith(b": still here\n\n")
+        for _ in range(3):
+            await api.post("/v1/jobs", {"task": "greet", "owner": "bob", "run_at": LATER})
+            assert (await stream.content.readuntil(b"\n\n")).endswith(b": still here\n\n")
+
+
+async def test_streams_with_a_scope_ask_the_store_once_for_a_page(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost does not grow with streams × events."""
+    await register(api)
+    store = api.service.events._store
+    pages, asked = [], []
+    events, facts = store.events.events, store.lists.facts_of_jobs
+
+    async def read(*given: Any) -> Any:
+        found = await events(*given)
+        pages.extend([len(found)] if found else [])
+        return found
+
+    async def look(*given: Any) -> Any:
+        asked.append(given)
+        return await facts(*given)
+
+    monkeypatch.setattr(store.events, "events", read)
+    monkeypatch.setattr(store.lists, "facts_of_jobs", look)
+    async with AsyncExitStack() as opened:
+        streams = []
+        for owner in ("ann", "bob", "cat", "dan"):
+            headers = {"Authorization": f"Bearer {token(owner)}"}
+            streams.append(await opened.enter_async_context(api.http.get(f"{api.url}/v1/events", headers=headers)))
+            await streams[-1].content.readuntil(b"\n\n")
+        await eventually(lambda: api.service.events.is_listening)
+        for number in range(8):
+            for owner in ("ann", "bob", "cat", "dan"):
+                await api.post("/v1/jobs", {"task": "greet", "owner": owner, "run_at": LATER, "name": f"{number}"})
+        for stream in streams:
+            for _ in range(8):
+                assert b"event: submitted" in await stream.content.readuntil(b"\n\n")
+    assert sum(pages) >= 32
+    assert len(asked) <= len(pages)
 
 
 async def test_a_stream_ends_when_its_issuer_narrows_the_scope(api: Served) -> None:

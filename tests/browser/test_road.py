@@ -456,9 +456,35 @@ def test_a_session_that_ends_asks_for_another(context: BrowserContext, shop: Sho
     made = shop.ask("POST", "/v1/admin/keys", {"role": "viewer", "name": "short-lived"})
     log_in(context, shop, made["key"])
     page = context.new_page()
-    page.goto(shop.url + "/")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Now")
+    page.goto(shop.url + "/jobs")  # it only listens: nothing but its stream learns of the end
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
     shop.ask("POST", f"/v1/admin/keys/{made['key_id']}/revoke")
     started = time.monotonic()
     expect(page.get_by_role("heading", level=1)).to_have_text("Session expired")
     assert time.monotonic() - started < 10
+
+
+def test_a_stream_that_breaks_again_and_again_is_opened_soon(looking: Looking) -> None:
+    """Waits grow while the server refuses, not because streams that were up have ended."""
+    looking.page.add_init_script("""
+        window.waits = [];
+        window.broken = 0;
+        const [fetch, wait] = [window.fetch, window.setTimeout];
+        window.setTimeout = (callback, ms, ...rest) => {
+            window.waits.push(ms);
+            return wait(callback, ms > 200 && ms <= 15000 ? 10 : ms, ...rest);
+        };
+        window.fetch = (path, ...rest) => {
+            if (path !== "/v1/events" || window.broken >= 6) return fetch(path, ...rest);
+            window.broken += 1;
+            return Promise.resolve(new Response(new ReadableStream({
+                start: (controller) => controller.enqueue(new TextEncoder().encode(": listening\\n\\n")),
+                pull: (controller) => wait(() => controller.error(new TypeError("network error")), 10),
+            })));
+        };
+    """)
+    page = looking.go("/jobs")
+    page.wait_for_function("window.broken === 6")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    assert not [ms for ms in page.evaluate("window.waits") if 2000 <= ms <= 15000]

@@ -3,18 +3,15 @@
 from datetime import timedelta
 
 from duetime.ids import new_id
-from duetime.model.defaults import NOTHING_SAID, Defaults
-from duetime.model.job import Options
-from duetime.model.lane import Tier
-from duetime.model.retry import RetryPolicy
+from duetime.model.defaults import Defaults, encode_defaults
 from duetime.model.worker import WorkerInfo, digest_of
 from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT
 from tests.contract.worlds import Time
 
 DAY = timedelta(days=1)
-CAREFUL = Options(retry=RetryPolicy(retries=0), at_most_once=True, rate_key="bank", rate="10/m", warn_after=5.0)
-CHARGE = Defaults("billing", Tier.HIGH, 5000, CAREFUL)
+CHARGE = encode_defaults({"queue": "billing", "priority": "HIGH", "timeout": 5, "retry": {"retries": 0}})
+SLOW, THEIRS = encode_defaults({"queue": "slow"}), encode_defaults({"queue": "theirs"})
 
 
 async def tell(
@@ -28,7 +25,7 @@ async def tell(
 
 async def test_what_a_worker_tells_stays_when_it_is_gone(store: Store, other: Store) -> None:
     assert await store.queues.task_defaults(TENANT) == {}
-    worker = await tell(store, charge=CHARGE, greet=NOTHING_SAID)
+    worker = await tell(store, charge=CHARGE, greet=None)
     await store.leases.leave(worker.id)
     assert await other.queues.task_defaults(TENANT) == {"charge": CHARGE}
     assert await other.queues.task_defaults(STRANGER) == {"charge": CHARGE}, "it works for all"
@@ -37,21 +34,19 @@ async def test_what_a_worker_tells_stays_when_it_is_gone(store: Store, other: St
 async def test_the_newest_word_holds(store: Store, time: Time) -> None:
     await tell(store, charge=CHARGE, greet=CHARGE)
     time.advance(seconds=1)
-    await tell(store, charge=Defaults("slow"), greet=NOTHING_SAID)
-    assert await store.queues.task_defaults(TENANT) == {"charge": Defaults("slow")}
+    await tell(store, charge=SLOW, greet=None)
+    assert await store.queues.task_defaults(TENANT) == {"charge": SLOW}
     time.advance(seconds=1)
     await tell(store)
-    assert await store.queues.task_defaults(TENANT) == {"charge": Defaults("slow")}, (
-        "who says nothing of it changes nothing"
-    )
+    assert await store.queues.task_defaults(TENANT) == {"charge": SLOW}, "who says nothing of it changes nothing"
 
 
 async def test_what_a_tenants_worker_tells_is_for_that_tenant(store: Store, time: Time) -> None:
     await tell(store, charge=CHARGE, greet=CHARGE)
     time.advance(seconds=1)
-    await tell(store, tenant_id=STRANGER, charge=Defaults("theirs"), greet=NOTHING_SAID)
+    await tell(store, tenant_id=STRANGER, charge=THEIRS, greet=None)
     assert await store.queues.task_defaults(TENANT) == {"charge": CHARGE, "greet": CHARGE}
-    assert await store.queues.task_defaults(STRANGER) == {"charge": Defaults("theirs")}
+    assert await store.queues.task_defaults(STRANGER) == {"charge": THEIRS}
     time.advance(seconds=1)
     await tell(store, charge=CHARGE)
     assert await store.queues.task_defaults(STRANGER) == {"charge": CHARGE}
@@ -60,7 +55,7 @@ async def test_what_a_tenants_worker_tells_is_for_that_tenant(store: Store, time
 async def test_schemas_are_told_with_the_defaults(store: Store, time: Time) -> None:
     async def declare(tenant_id: int | None, **schemas: bytes | None) -> None:
         known = {name: schema for name, schema in schemas.items() if schema is not None}
-        told = dict.fromkeys(schemas, NOTHING_SAID)
+        told = dict.fromkeys(schemas, None)
         worker = WorkerInfo(new_id(), "w", tuple(schemas), (), 1, tenant_id, defaults=told, schemas=known)
         await store.leases.register(worker, LEASE)
         time.advance(seconds=1)
@@ -80,10 +75,10 @@ async def test_schemas_are_told_with_the_defaults(store: Store, time: Time) -> N
 async def test_an_older_word_stays_older_for_as_long_as_its_worker_lives(store: Store, time: Time) -> None:
     await tell(store, lease=timedelta(days=100), charge=CHARGE)
     time.advance(hours=1)
-    await tell(store, tenant_id=TENANT, lease=timedelta(days=100), charge=Defaults("theirs"))
+    await tell(store, tenant_id=TENANT, lease=timedelta(days=100), charge=THEIRS)
     time.advance(hours=11.5)
     await store.pruning.prune(DAY, DAY)
-    assert await store.queues.task_defaults(TENANT) == {"charge": Defaults("theirs")}
+    assert await store.queues.task_defaults(TENANT) == {"charge": THEIRS}
 
 
 async def test_what_nobody_has_had_for_long_is_forgotten(store: Store, time: Time) -> None:

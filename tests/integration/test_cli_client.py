@@ -469,6 +469,14 @@ async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:
     assert (limits["stored_jobs"], limits["calendars"], limits["queues"], limits["alerts"]) == (100, 5, None, 100)
     assert facts(await duetime("tenants", "show", "acme", "--json")) == [tenant]
     assert (await duetime("tenants", "change", "acme", "--limit", "calendars")).exit_code == 2
+    usual = ("tenants", "defaults", "--tenant", "acme", "--json")
+    retry = """{"retries": 5}"""
+    (found,) = facts(await duetime(*usual, "--timeout", "30s", "--retry", retry, "--tz", "Europe/Berlin"))
+    assert (found["timeout"], found["retry"]["retries"], found["tz"]) == ("30s", 5, "Europe/Berlin")
+    (found,) = facts(await duetime(*usual, "--without", "timeout", "--without", "retry", "--queue", "bulk"))
+    assert found == {"queue": "bulk", "tz": "Europe/Berlin"} and facts(await duetime(*usual)) == [found]
+    for wrong in (("--without", "name"), ("--without", "queue", "--queue", "a"), ("--timeout", "8d")):
+        assert (await duetime(*usual, *wrong)).exit_code == 2, wrong
     (key,) = facts(await duetime("keys", "create", "viewer", "board", "--tenant", "acme", "--json"))
     (listed,) = facts(await duetime("keys", "list", "--tenant", "acme", "--json"))
     assert (listed["key_id"], "key" in listed) == (key["key_id"], False)
@@ -477,6 +485,8 @@ async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:
     assert refused.exit_code == 6
     (fresh,) = facts(await duetime("keys", "rotate", key["key_id"], "--overlap", "0s", "--tenant", "acme", "--json"))
     facts(await duetime("keys", "revoke", fresh["key_id"], "--tenant", "acme", "--json"))
+    scheduled = await duetime("schedule", "greet", "0 9 * * *", "--tenant", "acme")
+    assert scheduled.exit_code == 0 and "its times are UTC" not in scheduled.stderr
 
 
 async def test_wrong_usage_says_what_to_do(served: Served, duetime: Duetime) -> None:

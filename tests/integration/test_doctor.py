@@ -39,6 +39,8 @@ async def test_what_needs_work_is_found(migrated: str, monkeypatch: pytest.Monke
     assert "fsync is off" in found["durability"].found or "full_page_writes" in found["durability"].found
     assert (found["vacuum"].status, found["vacuum"].remedy) == ("problem", "set autovacuum = on")
     assert found["database"].found.startswith("PostgreSQL ") and found["workers"].status == "warning"
+    assert found["scheduler"].status == "warning" and "no server has ever been up" in found["scheduler"].found
+    assert "duetime server" in str(found["scheduler"].remedy)
     assert found["tasks"].status == "problem" and "lonely are due in the queue mail" in found["tasks"].found
     assert "--queue mail" in str(found["tasks"].remedy)
     assert found["streams"].status == "problem" and "the queue fast at redis://127.0.0.1:1" in found["streams"].found

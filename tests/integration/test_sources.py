@@ -74,6 +74,7 @@ async def jobs(api: Served) -> list[Any]:
 async def test_messages_become_jobs(quiet_url: str, redis: RedisServer) -> None:
     meters = Meters()
     async with served(quiet_url, allowed_networks=LOCAL) as api, reading(api, meters):
+        await api.ask("PUT", "/v1/defaults", {"timeout": 77.0, "priority": "HIGH"})
         add(redis, {"id": 1})
         job = {
             "task": "ship",
@@ -88,6 +89,8 @@ async def test_messages_become_jobs(quiet_url: str, redis: RedisServer) -> None:
         await until(api, status="reading", received=2, created=2)
         assert await jobs(api) == [{"id": 1, "who": "nobody", "n": [1]}, {"id": 2, "who": "me", "n": [1]}]
         listed = (await api.get("/v1/jobs")).json["items"]
+        one = (await api.get(f"/v1/jobs/{listed[-1]['job_id']}")).json
+        assert (one["timeout"], one["priority"]) == (77.0, "LOW"), "a default of the tenant, and what the source says"
         assert [(each["queue"], each["priority"]) for each in listed] == [("mail", "HIGH"), ("mail", "LOW")]
         assert +meters.source_messages == {"created": 2}
         # Redis shows how far it was read, and keeps the entries.

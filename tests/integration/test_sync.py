@@ -210,3 +210,14 @@ async def test_a_node_that_stops_leaves_no_connection_of_the_app_behind(migrated
             "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'duetime'"
         )
         await eventually(lambda: database.execute(others).fetchone() == (0,))
+
+
+async def test_a_blocking_call_on_an_event_loop_is_logged_once(
+    plain_app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    double = double_on(plain_app)
+    for _ in range(2):
+        plain_app.sync.submit(double.bind(number=1), run_in="1h")
+    await asyncio.to_thread(plain_app.sync.submit, double.bind(number=1), run_in="1h")
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "duetime.sync"]
+    assert __file__ in told and "use `await` without `.sync`" in told

@@ -191,7 +191,7 @@ async def test_a_role_without_rights_on_the_tables_can_submit(app: App, send: Ta
                 await guest.fetch(f"select * from duetime.{table}")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await send.options(connection=guest).submit(to="ops")
-        await admin.execute(f"grant execute on function duetime.submit_job to {role}")
+        await admin.execute(f"grant execute on function duetime.submit_job, duetime.tenant_defaults to {role}")
         receipt = await send.options(connection=guest, idempotency_key="k").submit(to="ops")
     finally:
         await guest.close()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from duetime.spec.derived import OF_EDITS, OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OPTIONS, Declared
+from duetime.spec.derived import OF_EDITS, OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OF_TENANTS, OPTIONS, Declared
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
@@ -13,11 +13,14 @@ HEAD = """\
 
 Each option has the same name and the same meaning in Python, in the HTTP API, on the command line and in the dashboard.
 
+- **tenant**: a tenant can have a default for it ([tenants.md](tenants.md#defaults)).
 - **task**: `@app.task(…)` accepts it. It is the default for the task's jobs.
 - **submit**: a one-off job accepts it.
 - **schedule**: a recurring job accepts it.
 - **edit**: an edit can change it. *Remove*: an edit can also remove it (`None` in Python, `null` in JSON,
   `--without` on the command line).
+
+An option that the submission gives counts first, then those of `options()`, of the task and of the tenant.
 
 Durations are written as `90s`, `15m`, `1h30m` or `PT15M`; a plain number means seconds. Times are RFC 3339 with an
 offset.
@@ -32,7 +35,7 @@ def _row(declared: Declared) -> tuple[str, ...]:
     return (
         f"`{name}`",
         option.doc + example,
-        *("yes" if name in places else "" for places in (OF_TASKS, OF_SUBMISSIONS, OF_SCHEDULES)),
+        *("yes" if name in places else "" for places in (OF_TENANTS, OF_TASKS, OF_SUBMISSIONS, OF_SCHEDULES)),
         edited,
         f"`{declared.flag}`",
     )
@@ -40,8 +43,8 @@ def _row(declared: Declared) -> tuple[str, ...]:
 
 def render() -> str:
     rows: list[tuple[str, ...]] = [
-        ("Option", "What it does", "task", "submit", "schedule", "edit", "Flag"),
-        ("---",) * 7,
+        ("Option", "What it does", "tenant", "task", "submit", "schedule", "edit", "Flag"),
+        ("---",) * 8,
     ]
     rows += [_row(declared) for declared in OPTIONS.values()]
     return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)

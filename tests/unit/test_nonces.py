@@ -38,3 +38,10 @@ def test_the_id_depends_on_nonce_tenant_and_place_and_keeps_time_and_order() -> 
 def test_the_job_of_a_run_that_was_due_at_once() -> None:
     for job in (ids.new_id(), ids.id_from_nonce(ids.new_id(), 1, 77)):
         assert ids.job_of_ready(ids.ready_run_id(job)) == job
+
+
+def test_a_batch_is_sampled_as_if_its_ids_were_drawn_by_lot() -> None:
+    """Samples of jobs are taken by the last bytes of their ids: a batch must not be in one as a whole or not at all."""
+    nonce = UUID("01920000-0000-7000-8000-000000000000")
+    batch = [ids.id_from_nonce(nonce, 1, place) for place in range(10_000)]
+    assert 900 < sum(each.bytes[-2:] < b"\x1a\x00" for each in batch) < 1130, "about a tenth"

@@ -12,6 +12,7 @@ from duetime import ids
 from duetime.api.job_maker import JobMaker
 from duetime.cli.job_options import flags_of, read_flags
 from duetime.errors import InvalidInput
+from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob
 from duetime.model.name import check_key
 from duetime.model.policy import Misfire
@@ -110,15 +111,15 @@ def meaning(given: dict[str, Any]) -> NewJob:
     return resolve(NOTHING_GIVEN, given, now=NOW).job(1, "greet", b"{}", job_id=JOB)
 
 
-def over_http(given: dict[str, Any]) -> NewJob:
+def over_http(given: dict[str, Any], usual: Defaults = None, task: Defaults = None) -> NewJob:
     body = {name: OPTIONS[name].kind.write(value) for name, value in given.items()}
-    return made(msgspec.json.decode(msgspec.json.encode({"task": "greet", **body}), type=JobRequest))
+    return made(msgspec.json.decode(msgspec.json.encode({"task": "greet", **body}), type=JobRequest), usual, task)
 
 
-def by_command(given: dict[str, Any]) -> NewJob:
+def by_command(given: dict[str, Any], usual: Defaults = None) -> NewJob:
     flags = {name: _typed(name, OPTIONS[name].kind.write(value)) for name, value in given.items()}
     assert flags.keys() <= flags_of(OPTIONS.values()).keys()
-    return made(msgspec.convert({"task": "greet", **read_flags(flags)}, JobRequest))
+    return made(msgspec.convert({"task": "greet", **read_flags(flags)}, JobRequest), usual)
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -132,8 +133,9 @@ def _typed(name: str, value: Any) -> Any:
     return [str(each) for each in value] if isinstance(value, list | tuple) else str(value)
 
 
-def made(request: JobRequest) -> NewJob:
-    maker = JobMaker(tenant_id=1, max_payload=1000, targets=TargetRules(Settings()), defaults={}, now=NOW)
+def made(request: JobRequest, usual: Defaults = None, task: Defaults = None) -> NewJob:
+    rules, defaults = TargetRules(Settings()), {"greet": task}
+    maker = JobMaker(tenant_id=1, max_payload=1000, targets=rules, usual=usual, defaults=defaults, now=NOW)
     return maker.make(request, job_id=JOB)
 
 

@@ -4,20 +4,25 @@ A listener gets every event of its tenant after its start position, in order and
 position when it is committed, and waits for no other transaction. A listener that does not keep up is disconnected. It
 comes back with its last position and continues there. Listeners also get positions while their tenant has no events, so
 that none comes back with a very old position, after which the events of all tenants would have to be read.
+
+A listener with a scope gets the part of each event that is in its scope. What decides about that is read once for a
+page of events and a tenant, so the cost does not grow with the number of listeners.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError, reason_of
 from duetime.model.event import Event, EventMark
+from duetime.model.scope import Scope
 from duetime.process.ending import end_tasks
 from duetime.store.protocol.store import Hint, Store
+from duetime.store.wrappers.scoped import EventFacts
 
 log = logging.getLogger("duetime.api")
 
@@ -37,8 +42,9 @@ class Listener:
     events: AsyncIterator[Event]
     """Ends when the listener cannot keep up."""
 
-    def __init__(self, hub: "EventHub", tenant_id: int) -> None:
+    def __init__(self, hub: "EventHub", tenant_id: int, scope: Scope | None) -> None:
         self.tenant_id = tenant_id
+        self.scope = scope
         self.waiting: asyncio.Queue[Event] = asyncio.Queue(_BEHIND)
         self.lost = False
         self._hub = hub
@@ -50,14 +56,24 @@ class Listener:
 
     async def _heard(self, here: EventMark) -> AsyncIterator[Event]:
         if self.begin < here:
-            async for event in self._hub.between(self.begin, here):
-                if event.tenant_id == self.tenant_id:
-                    yield event
+            async for page in self._hub.between(self.begin, here):
+                own = [event for event in page if event.tenant_id == self.tenant_id]
+                facts = await self._hub.facts(self.tenant_id, own) if own and self.scope is not None else None
+                for event in own:
+                    if (seen := self.seen(event, facts)) is not None:
+                        yield seen
         self._caught_up = True
         while not (self.lost and self.waiting.empty()):
             event = await self.waiting.get()
             if event.mark > here:
                 yield event
+
+    def seen(self, event: Event, facts: EventFacts | None) -> Event | None:
+        """The part of an event of the tenant that the listener may see."""
+        if self.scope is None:
+            return event
+        assert facts is not None
+        return facts.within(self.scope, event)
 
     @property
     def place(self) -> EventMark | None:
@@ -75,9 +91,11 @@ class EventHub:
         self._awake = asyncio.Event()
 
     @asynccontextmanager
-    async def listening(self, tenant_id: int, after: EventMark | None = None) -> AsyncIterator[Listener]:
-        """Listen to a tenant inside the block, from now on or after an earlier position."""
-        listener = Listener(self, tenant_id)
+    async def listening(
+        self, tenant_id: int, after: EventMark | None = None, scope: Scope | None = None
+    ) -> AsyncIterator[Listener]:
+        """Listen to a tenant, or to what is in a scope, inside the block, from now on or after an earlier position."""
+        listener = Listener(self, tenant_id, scope)
         self._listeners.add(listener)
         try:
             listener.start(after, await self._started())
@@ -108,17 +126,17 @@ class EventHub:
             assert self._mark is not None
             return self._mark
 
-    async def between(self, after: EventMark, until: EventMark) -> AsyncIterator[Event]:
-        """The events of all tenants between two positions."""
+    async def between(self, after: EventMark, until: EventMark) -> AsyncIterator[list[Event]]:
+        """The events of all tenants between two positions, in pages."""
         while True:
             page = await self._store.events.events(after, _PAGE)
-            for event in page:
-                if event.mark > until:
-                    return
-                yield event
-            if len(page) < _PAGE:
+            yield [event for event in page if event.mark <= until]
+            if len(page) < _PAGE or page[-1].mark > until:
                 return
             after = page[-1].mark
+
+    async def facts(self, tenant_id: int, events: Iterable[Event]) -> EventFacts:
+        return await EventFacts.of(self._store.lists, tenant_id, events)
 
     async def _read(self) -> None:
         stop = self._store.listen(self._hint)
@@ -144,21 +162,31 @@ class EventHub:
     async def _step(self) -> bool:
         assert self._mark is not None
         page = await self._store.events.events(self._mark, _PAGE)
+        facts: dict[int, EventFacts] = {}
+        # Until nothing is missing: a listener may come while they are read.
+        while missing := self._with_scopes({event.tenant_id for event in page}) - facts.keys():
+            for tenant_id in missing:
+                facts[tenant_id] = await self.facts(tenant_id, [each for each in page if each.tenant_id == tenant_id])
         for event in page:
             self._mark = event.mark
             for listener in self._listeners:
                 if listener.tenant_id == event.tenant_id:
-                    _hand(listener, event)
+                    _hand(listener, event, facts.get(event.tenant_id))
         return len(page) == _PAGE
+
+    def _with_scopes(self, tenants: set[int]) -> set[int]:
+        """Those of the tenants that have listeners with a scope."""
+        return tenants & {listener.tenant_id for listener in self._listeners if listener.scope is not None}
 
     def _hint(self, _: Hint) -> None:
         self._awake.set()
 
 
-def _hand(listener: Listener, event: Event) -> None:
+def _hand(listener: Listener, event: Event, facts: EventFacts | None) -> None:
     if listener.lost:
         return
     try:
-        listener.waiting.put_nowait(event)
+        if (seen := listener.seen(event, facts)) is not None:
+            listener.waiting.put_nowait(seen)
     except asyncio.QueueFull:
         listener.lost = True

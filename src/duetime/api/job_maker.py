@@ -12,7 +12,7 @@ import msgspec
 from duetime.codec.schema_types import ArgumentCheck
 from duetime.errors import InvalidInput
 from duetime.model import json
-from duetime.model.defaults import NOTHING_SAID, Defaults
+from duetime.model.defaults import Defaults, encode_defaults
 from duetime.model.job import NewJob
 from duetime.model.scope import Scope
 from duetime.model.target import check_not_reserved
@@ -36,13 +36,6 @@ _UNSCOPED = {
 """What callers with a scope may not give. A job that gets it from its task may have it."""
 
 
-def needs_the_day(request: JobRequest) -> bool:
-    """Whether the schedule depends on the day of submission."""
-    if request.when is None and request.run_in is None:
-        return False
-    return is_told_by_day({"when": request.when, "run_in": request.run_in, "tz": request.tz})
-
-
 class JobMaker:
     """Makes the jobs of one request: one job, or a batch, whose items often have the same options."""
 
@@ -52,6 +45,7 @@ class JobMaker:
         tenant_id: int,
         max_payload: int,
         targets: TargetRules,
+        usual: Defaults,
         defaults: Mapping[str, Defaults],
         checks: Mapping[str, ArgumentCheck] = NO_CHECKS,
         now: datetime | None = None,
@@ -60,12 +54,29 @@ class JobMaker:
         self._tenant_id = tenant_id
         self._max_payload = max_payload
         self._targets = targets
+        self._usual = usual
+        """The defaults of the tenant."""
         self._defaults = defaults
+        """Those of its tasks."""
         self._checks = checks
         self._scope = scope
         self.now = now
         """Needed for a request that `needs_the_day`."""
+        self.zone = base_of(usual).zone
         self._resolved: dict[tuple[str | None, tuple[Any, ...]], Resolved] = {}
+
+    def needs_the_day(self, request: JobRequest) -> bool:
+        """Whether the schedule depends on the day of submission."""
+        if request.when is None and request.run_in is None:
+            return False
+        return is_told_by_day({"when": request.when, "run_in": request.run_in, "tz": request.tz}, self.zone)
+
+    def has_defaults(self, task: str) -> bool:
+        """Whether the jobs of a task have defaults."""
+        return self._base(task) is not NOTHING_GIVEN
+
+    def _base(self, task: str) -> Resolved:
+        return base_of(self._usual, self._defaults.get(task))
 
     def make(
         self,
@@ -75,32 +86,31 @@ class JobMaker:
         job_id: UUID | None = None,
         by_nonce: bool = False,
     ) -> NewJob:
-        """Make a job. Options that the request omits come from its task. `by_nonce`: the key is a nonce, and the id was
-        computed from it."""
+        """Make a job. Options that the request omits come from its task, or from its tenant. `by_nonce`: the key is a
+        nonce, and the id was computed from it."""
         if self._scope is not None:
             request = _fitted(request, self._scope)
         task, args = self._what(request)
         body = json.encode(args, field="args", limit=self._max_payload)
         if (check := self._checks.get(task)) is not None:
             check.check(body)
-        usual = self._defaults.get(task, NOTHING_SAID)
-        resolved, options = base_of(usual), _options(request)
-        if options != _NO_OPTIONS:
-            resolved = self._resolve(task, resolved, options)
+        resolved = base = self._base(task)
+        if (options := _options(request)) != _NO_OPTIONS:
+            resolved = self._resolve(task, base, options)
         job = resolved.job(self._tenant_id, task, body, job_id=job_id, idempotency_key=idempotency_key)
         if by_nonce and request.idempotency_key is None:
             job = msgspec.structs.replace(job, by_nonce=True)
-        if usual is NOTHING_SAID or job.idempotency_key is None:
+        if base is NOTHING_GIVEN or job.idempotency_key is None:
             return job
-        # A repeated request must match also after a deployment that changes the task's defaults.
+        # A repeated request must match also after a change of the defaults.
         return msgspec.structs.replace(job, request_fingerprint=self.as_asked(request, job).fingerprint)
 
     def as_asked(self, request: JobRequest, job: NewJob) -> NewJob:
-        """The job without the defaults of its task: the fingerprint of a request must not depend on them."""
+        """The job without the defaults of its task and tenant: the fingerprint of a request must not depend on them."""
         try:
             asked = self._resolve(None, NOTHING_GIVEN, _options(request))
         except InvalidInput:
-            return job  # its options are valid only together with the task's, such as a rate for the task's rate_key
+            return job  # its options are valid only together with the defaults, such as a rate for their rate_key
         made = asked.job(self._tenant_id, job.lane.task, job.args, job_id=job.id, idempotency_key=job.idempotency_key)
         return msgspec.structs.replace(made, fingerprint=asked.fingerprint(job.lane.task, job.args))
 
@@ -145,4 +155,5 @@ def _fitted(request: JobRequest, scope: Scope) -> JobRequest:
 
 def read_defaults(body: TaskDefaults) -> Defaults:
     """The defaults of a task, checked like the options of a job."""
-    return resolve(NOTHING_GIVEN, msgspec.structs.asdict(body), decoded=True).defaults
+    resolve(NOTHING_GIVEN, msgspec.structs.asdict(body), decoded=True)
+    return encode_defaults(msgspec.to_builtins(body))

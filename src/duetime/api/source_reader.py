@@ -194,6 +194,7 @@ class _OneSource:
             tenant_id=self._tenant_id,
             max_payload=service.settings.max_payload,
             targets=service.targets,
+            usual=(await service.gate.tenant(self._tenant_id)).defaults,
             defaults=await service.tasks.defaults(self._tenant_id),
             checks=await service.tasks.argument_checks(self._tenant_id, [task] if isinstance(task, str) else []),
             now=await service.store.now(),

@@ -39,12 +39,13 @@ class Tasks:
         self._checks: dict[str, ArgumentCheck] = {}
         """By the digest of the schema, the newest at the end."""
 
-    async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
+    async def check(self, tenant_id: int, task: str, *, suggest: bool) -> tuple[str, ...]:
         """The warnings for a task. Raises `InvalidInput` where unknown tasks are refused."""
-        return (await self.check_all(tenant_id, [task]))[task]
+        return (await self.check_all(tenant_id, [task], suggest=suggest))[task]
 
-    async def check_all(self, tenant_id: int, tasks: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """The warnings by task. Raises `InvalidInput` where unknown tasks are refused."""
+    async def check_all(self, tenant_id: int, tasks: Iterable[str], *, suggest: bool) -> dict[str, tuple[str, ...]]:
+        """The warnings by task. `suggest`: the caller may learn the names of other tasks. Raises `InvalidInput` where
+        unknown tasks are refused."""
         known = await self._names(tenant_id)
         warnings: dict[str, tuple[str, ...]] = {}
         unknown = 0
@@ -52,7 +53,7 @@ class Tasks:
             task, warnings[given] = kind_of(given), ()
             if task not in known:
                 unknown += 1
-                meant = self._nearest(tenant_id, task, known) if unknown <= _MOST_MEANT else None
+                meant = self._nearest(tenant_id, task, known) if suggest and unknown <= _MOST_MEANT else None
                 warnings[given] = (self._warning(task, meant),)
         return warnings
 

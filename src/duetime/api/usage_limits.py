@@ -108,7 +108,8 @@ class Limits:
             bucket = self._bucket(name, holder_id, size, now)
             bucket.level = min(size, bucket.level + (now - bucket.filled_at) * rate)
             bucket.filled_at = now
-            standings.add_rate(f"{holder}-{name}", rate, size, bucket.level - 1.0)
+            if _is_told(holder, who):
+                standings.add_rate(f"{holder}-{name}", rate, size, bucket.level - 1.0)
             if bucket.level < 1.0:
                 told = f"the {holder} may send {rate:g} {LIMITS[name].words} a second to this server"
                 raise self._refusal(name, told, standings, (1.0 - bucket.level) / rate)
@@ -125,7 +126,8 @@ class Limits:
         for holder, holder_id, most in self._allowances(name, who):
             place: tuple[str, int | UUID] = (name, holder_id)
             left = int(most) - self._open.get(place, 0)
-            standings.add_at_once(f"{holder}-{name}", int(most), left - 1)
+            if _is_told(holder, who):
+                standings.add_at_once(f"{holder}-{name}", int(most), left - 1)
             if left < 1:
                 told = f"the {holder} may have {most:g} {LIMITS[name].words} open at once on this server"
                 raise self._refusal(name, told, standings, _NOW_AND_THEN)
@@ -156,7 +158,8 @@ class Limits:
             bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - self.tokens.held)))
             holder = "tenant" if key_id is None else "key"
             left, wait = await self.tokens.take(bucket, count)
-            standings.add_rate(f"{holder}-submissions", rate, bucket.size, left)
+            if _is_told(holder, who) and who.issuer_id is None:
+                standings.add_rate(f"{holder}-submissions", rate, bucket.size, left)
             if wait:
                 for other in taken:
                     self.tokens.put_back(other, count)
@@ -194,3 +197,8 @@ class Limits:
         if name == "submissions":
             remedy += ", or ask the operator for a higher limit"
         return Problem(RATE_LIMITED, told, remedy=remedy, headers=headers)
+
+
+def _is_told(holder: str, who: Caller) -> bool:
+    """Whether the headers say how much is left: to a caller with a scope, not what it shares with other owners."""
+    return holder == "key" or who.scope is None

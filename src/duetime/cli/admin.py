@@ -1,7 +1,8 @@
 """`tenants`, `keys` and `audit`: for operators of the service."""
 
+from collections.abc import Mapping
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 from rich.progress import Progress
@@ -11,13 +12,15 @@ from duetime.cli.groups import group
 from duetime.cli.output import err
 from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
 from duetime.errors import InvalidInput
+from duetime.spec.derived import OF_TENANTS
+from duetime.spec.options import TenantOptions
 
 if TYPE_CHECKING:
     from duetime.wire.erasures import ErasureView
 
 _POLL = 0.5
 
-tenants = group("Tenants: list, create, change, delete. Needs a root key.")
+tenants = group("Tenants: list, create, change, delete; their default options. Needs a root key.")
 keys = group("API keys: list, create, rotate, revoke.")
 
 TenantName = Annotated[str, typer.Argument(metavar="NAME")]
@@ -116,6 +119,36 @@ def change(
     )
     changes = {"state": state, "tier": tier, "weight": weight, "limits": limits, "encrypt_args": encrypt_args}
     command.show(command.client.change_tenant(name, **changes))
+
+
+@tenants.command()
+@server_command
+def defaults(
+    command: ServerCommand,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", help="Remove the default of an option: timeout. May be repeated."),
+    ] = None,
+    **options: Unpack[TenantOptions],
+) -> None:
+    """Show the options that the tenant's jobs get by default, or change those that are given.
+
+    Needs an admin's key, or a root key and --tenant. Stored jobs keep their options.
+    """
+    changes: dict[str, Any] = {**options, **_removed(without, options)}
+    command.show(command.client.change_defaults(**changes) if changes else command.client.get_defaults())
+
+
+def _removed(names: list[str] | None, given: Mapping[str, Any]) -> dict[str, None]:
+    by_flag = {each.flag.removeprefix("--"): each.name for each in OF_TENANTS.values()}
+    found: dict[str, None] = {}
+    for name in names or ():
+        option = by_flag.get(name, name)
+        if option not in OF_TENANTS or option in given:
+            problem = "is also given" if option in given else "is not an option with a default"
+            raise InvalidInput(f"{name!r} {problem}", field="without", remedy=f"one of {', '.join(by_flag)}")
+        found[option] = None
+    return found
 
 
 @tenants.command()

@@ -115,7 +115,9 @@ def schedule(
     told = options.get("when") or options.get("cron") or options.get("rrule")
     zone = local_zone() if "tz" not in options and told is not None else None
     meant = zone is not None and told is not None and fires_by_another_clock(told, zone)
-    _warn(command, (*receipt.warnings, *([f"its times are UTC; use --tz {zone} for your time zone"] if meant else [])))
+    there = command.client.get_job(receipt.job_id).schedule.tz if meant else zone
+    hint = [] if there == zone else [f"its times are {there}; use --tz {zone} for your time zone"]
+    _warn(command, (*receipt.warnings, *hint))
     command.show(receipt)
 
 

@@ -1,8 +1,9 @@
 """Requests of operators and workers: tenants, keys, sessions, the audit log, the worker protocol, health."""
 
-from typing import Any
+from typing import Any, Unpack
 
-from duetime.client.request import Ask, Length, Moment, given, job_fields, path
+from duetime.client.request import Ask, Length, Moment, field, given, job_fields, path
+from duetime.spec.options import TenantOptions
 from duetime.wire.admin import (
     AuditPage,
     KeyCreated,
@@ -11,6 +12,7 @@ from duetime.wire.admin import (
     LoginLink,
     SessionPage,
     SessionView,
+    TenantDefaults,
     TenantPage,
     TenantView,
 )
@@ -64,6 +66,22 @@ def get_tenant(tenant: str) -> Ask[TenantView]:
 def change_tenant(tenant: str, **fields: Any) -> Ask[TenantView]:
     """Change the given fields: `name`, `state`, `tier`, `weight`, `limits`, `encrypt_args`."""
     return Ask("PATCH", path("/v1/admin/tenants/{}", tenant), TenantView, body=job_fields(**fields))
+
+
+def get_defaults() -> Ask[TenantDefaults]:
+    """The default options of the tenant's jobs."""
+    return Ask("GET", "/v1/defaults", TenantDefaults)
+
+
+def set_defaults(**options: Unpack[TenantOptions]) -> Ask[TenantDefaults]:
+    """Replace the default options of the tenant's jobs."""
+    return Ask("PUT", "/v1/defaults", TenantDefaults, body=job_fields(**options))
+
+
+def change_defaults(**options: Any) -> Ask[TenantDefaults]:
+    """Change the given default options of the tenant's jobs; None removes one."""
+    body = {name: field(name, value) for name, value in options.items()}
+    return Ask("PATCH", "/v1/defaults", TenantDefaults, body=body)
 
 
 def delete_tenant(tenant: str, *, confirm: str, grace: Length | None = None) -> Ask[ErasureView]:

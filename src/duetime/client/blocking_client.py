@@ -29,7 +29,9 @@ class Client(Endpoints, BlockingSender):
         tls: ClientTls | None = None,
     ) -> None:
         self._client = AsyncClient(url, key, tenant=tenant, tries=tries, tls=tls)
-        self._background = BackgroundLoop("the client", "duetime-client", self._client.close)
+        self._background = BackgroundLoop(
+            "the client", "duetime-client", self._client.close, instead="duetime.AsyncClient"
+        )
 
     @property
     def url(self) -> str:

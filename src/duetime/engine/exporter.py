@@ -22,6 +22,7 @@ from duetime.errors import Conflict, InvalidInput, NotFound, SealBroken, reason_
 from duetime.ids import Kind, show
 from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
+from duetime.model.defaults import decode_defaults
 from duetime.model.failure import FailureClass
 from duetime.model.job import JobState
 from duetime.model.lane import tier_of
@@ -171,7 +172,12 @@ class Exporter:
 
 def _settings(tenant: Tenant) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(tenant)
-    return {"number": found.pop("id"), **found, "state": tenant.state.name}
+    return {
+        "number": found.pop("id"),
+        **found,
+        "state": tenant.state.name,
+        "defaults": decode_defaults(tenant.defaults),
+    }
 
 
 def _json(body: bytes) -> Any:

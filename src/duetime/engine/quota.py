@@ -12,9 +12,11 @@ once.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from duetime.clock import monotonic
 from duetime.errors import NotFound
+from duetime.model.defaults import Defaults
 from duetime.model.tenant import ESTIMATED
 from duetime.process.loop import retrieve_error
 from duetime.store.protocol.service import Tenants
@@ -24,8 +26,8 @@ _COUNT_EVERY = 10.0
 _COUNT_AGAIN = 1.0
 _SHARE = 0.01
 """The maximum share of time spent counting."""
-_REMEMBERED = 5.0
-"""Seconds for which a tenant's limits are cached."""
+REMEMBERED = 5.0
+"""Seconds for which a tenant's limits and default options are cached."""
 _MOST_TENANTS = 10_000
 
 
@@ -50,30 +52,49 @@ class _Estimate:
         return monotonic() - self.counted_at >= wait
 
 
+class _Known(NamedTuple):
+    """What is cached of a tenant."""
+
+    read_at: float
+    limits: Mapping[str, int]
+    """Those that are checked here and are set."""
+    defaults: Defaults
+
+
 class Quota:
-    """The estimates of one event loop."""
+    """The estimates of one event loop, and the default options of its tenants, which are read with the limits."""
 
     def __init__(self) -> None:
         self._estimates: dict[tuple[int, str], _Estimate] = {}
-        self._limits: dict[int, tuple[float, Mapping[str, int]]] = {}
+        self._tenants: dict[int, _Known] = {}
 
     async def limits(self, tenants: Tenants, tenant_id: int) -> Mapping[str, int]:
         """The limits of a tenant that are checked here, by name. Limits that are not set are omitted."""
-        read_at, found = self._limits.get(tenant_id, (None, {}))
-        if read_at is None or monotonic() - read_at >= _REMEMBERED:
+        return (await self._known(tenants, tenant_id)).limits
+
+    async def defaults(self, tenants: Tenants, tenant_id: int) -> Defaults:
+        """The default options of a tenant's jobs."""
+        return (await self._known(tenants, tenant_id)).defaults
+
+    async def _known(self, tenants: Tenants, tenant_id: int) -> _Known:
+        known = self._tenants.get(tenant_id)
+        if known is None or monotonic() - known.read_at >= REMEMBERED:
+            limits: Mapping[str, int] = {}
+            defaults: Defaults = None
             try:
-                limits = (await tenants.tenant_by_id(tenant_id)).limits
-                found = {kind: most for kind in ESTIMATED if (most := getattr(limits, kind)) is not None}
+                tenant = await tenants.tenant_by_id(tenant_id)
+                limits = {kind: most for kind in ESTIMATED if (most := getattr(tenant.limits, kind)) is not None}
+                defaults = tenant.defaults
             except NotFound:
-                found = {}  # a node's own jobs belong to no tenant
-            if len(self._limits) >= _MOST_TENANTS:
-                self._limits.clear()
-            self._limits[tenant_id] = monotonic(), found
-        return found
+                pass  # a node's own jobs belong to no tenant
+            if len(self._tenants) >= _MOST_TENANTS:
+                self._tenants.clear()
+            known = self._tenants[tenant_id] = _Known(monotonic(), limits, defaults)
+        return known
 
     def forget(self) -> None:
-        """Read the limits from the store again: they may have changed."""
-        self._limits.clear()
+        """Read limits and defaults from the store again: they may have changed."""
+        self._tenants.clear()
 
     @asynccontextmanager
     async def taking(self, tenants: Tenants, tenant_id: int, needs: Mapping[str, int]) -> AsyncIterator[dict[str, int]]:

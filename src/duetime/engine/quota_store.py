@@ -3,7 +3,7 @@
 Rows that a node adds itself (fires, retries, notifications) bypass it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
@@ -13,6 +13,7 @@ from duetime.engine.quota import Quota
 from duetime.errors import QuotaExceeded
 from duetime.model.attempt import Run
 from duetime.model.carried import CarriedRun, Landed
+from duetime.model.defaults import Defaults
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import NewJob, Submitted
@@ -100,6 +101,12 @@ class QuotaTenants(_Limited[Tenants]):
             return await self._inner.update_tenant(tenant_id, change)
         finally:
             self._room.forget()  # after an error too: the change may have been committed
+
+    async def change_defaults(self, tenant_id: int, change: Callable[[Defaults], Defaults]) -> Tenant:
+        try:
+            return await self._inner.change_defaults(tenant_id, change)
+        finally:
+            self._room.forget()
 
 
 class QuotaIntake(_Limited[Intake]):

@@ -38,6 +38,8 @@ class Action(Enum):
     """Register as a worker, claim, complete; read a payload under a lease."""
     ERASE = auto()
     """Remove a payload that is still referenced."""
+    MANAGE_DEFAULTS = auto()
+    """Change the options that all jobs of the tenant get by default."""
     MANAGE_KEYS = auto()
     READ_AUDIT = auto()
     EXPORT = auto()

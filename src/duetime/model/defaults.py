@@ -1,39 +1,27 @@
-"""The job defaults of a task: its jobs get them unless a submission overrides them, on every path.
+"""Default options of a task or of a tenant: jobs get them unless the submission gives others, on every path.
 
-A worker sends them when it registers, and the store keeps them while no worker is up. Only explicit values are stored:
-a field at its default is omitted.
+They are stored as they were given, as a JSON object of options: the same number of retries means something else beside
+another default policy, and an option that was given counts also where it equals the built-in default.
 """
 
-from functools import lru_cache
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, Options
-from duetime.model.lane import Tier
+Defaults: TypeAlias = bytes | None
+"""The encoded object; None: nothing was given."""
 
 
-class Defaults(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options of a task's jobs unless a submission overrides them."""
-
-    queue: str = DEFAULT_QUEUE
-    tier: Tier = Tier.MEDIUM
-    timeout_ms: int | None = None
-    options: Options = DEFAULT_OPTIONS
+def encode_defaults(given: Mapping[str, Any]) -> Defaults:
+    return msgspec.json.encode(given, order="deterministic") if given else None
 
 
-NOTHING_SAID = Defaults()
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Defaults)
-
-
-def encode_defaults(defaults: Defaults) -> bytes | None:
-    return None if defaults == NOTHING_SAID else _encoder.encode(defaults)
-
-
-@lru_cache(maxsize=4096)
-def decode_defaults(body: bytes) -> Defaults:
-    """Never raises: one row that newer code wrote must not stop submissions."""
+def decode_defaults(body: Defaults) -> dict[str, Any]:
+    """Never raises: a row that newer code wrote must not stop submissions."""
+    if body is None:
+        return {}
     try:
-        return _decoder.decode(body)
+        return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, ValueError):
-        return NOTHING_SAID
+        return {}

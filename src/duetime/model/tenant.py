@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from duetime.model.defaults import Defaults
 from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits
 from duetime.model.stored_enum import StoredEnum
 
@@ -151,6 +152,8 @@ class Tenant(msgspec.Struct, frozen=True):
     weight: int
     limits: TenantLimits
     encrypt_args: bool
+    defaults: Defaults
+    """The options that its jobs get unless a task or a submission gives others."""
     created_at: datetime
 
 

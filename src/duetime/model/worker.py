@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.model.defaults import Defaults, encode_defaults
+from duetime.model.defaults import Defaults
 from duetime.model.run import RunState
 from duetime.model.target import is_target
 
@@ -50,7 +50,7 @@ class Declaration(NamedTuple):
 
 def declarations(worker: WorkerInfo) -> list[Declaration]:
     return [
-        Declaration(name, encode_defaults(defaults), schema, None if schema is None else digest_of(schema))
+        Declaration(name, defaults, schema, None if schema is None else digest_of(schema))
         for name, defaults in worker.defaults.items()
         for schema in (worker.schemas.get(name),)
     ]

@@ -34,6 +34,7 @@ from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.relay import Relay
 from duetime.engine.scanner import Scanner
+from duetime.engine.scheduler_watch import SchedulerWatch
 from duetime.engine.search_indexer import SearchIndexer
 from duetime.engine.settler import settling
 from duetime.engine.stream_keeper import StreamKeeper
@@ -250,7 +251,7 @@ class Node:
             eraser = Eraser(store, archive_of(store, self._settings), brokers)
             self._loops.append(Loop("eraser", eraser.tick, jitter=0.2))
         else:
-            self._loops = []
+            self._loops = [Loop("scheduler watch", SchedulerWatch(store).tick, jitter=0.2)]
         self._loops += self._observer_loops(store, observer, watcher, keeper)
         if self._app is not None or self._with_targets:
             relay = relaying(store, self._settings, brokers)

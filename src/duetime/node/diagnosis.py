@@ -19,6 +19,7 @@ from duetime.crypto.sealer import key_name_of
 from duetime.crypto.tls import ClientTls
 from duetime.duration import format_duration
 from duetime.engine.clock_guard import rewind_text
+from duetime.engine.scheduler_watch import REMEDY, silence_of
 from duetime.engine.watcher import unserved_lanes
 from duetime.errors import DuetimeError, SchemaMismatch, StreamUnavailable
 from duetime.model.job import INTERNAL_TENANT
@@ -91,6 +92,7 @@ async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
         yield _clock((await store.now() - SystemClock().now()).total_seconds())
         checks: tuple[tuple[str, Callable[[Store, Settings], Awaitable[list[Finding]]]], ...] = (
             ("rewind", _rewind),
+            ("scheduler", _scheduler),
             ("workers", _workers),
             ("tasks", _tasks),
             ("encryption", _encryption),
@@ -193,6 +195,13 @@ def _clock(offset: float) -> Finding:
         return Finding("clock", "ok", found)
     remedy = "synchronize both machines (NTP); the database's clock decides what is due"
     return Finding("clock", "problem" if abs(offset) > _FAR_APART else "warning", found, remedy)
+
+
+async def _scheduler(store: Store, _: Settings) -> list[Finding]:
+    silence = silence_of(await store.clocks.clock_seen())
+    if silence is not None:
+        return [Finding("scheduler", "warning", silence, REMEDY)]
+    return [Finding("scheduler", "ok", "a server is up, which fires jobs")]
 
 
 async def _workers(store: Store, _: Settings) -> list[Finding]:

@@ -6,6 +6,8 @@ loop that is still open when the program ends is closed then.
 
 import asyncio
 import atexit
+import logging
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -16,14 +18,20 @@ from duetime.process.forks import reset_in_children
 
 T = TypeVar("T")
 
+log = logging.getLogger("duetime.sync")
+
 _AT_EXIT = 2.0
 """Seconds that the end of the program waits for a loop that was not closed."""
 
 
 class BackgroundLoop:
-    def __init__(self, owner: str, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """`owner` is the caller's name for it; `name` is the thread's name; `last` runs before it ends."""
+    def __init__(
+        self, owner: str, name: str, last: Callable[[], Coroutine[Any, Any, None]], *, instead: str | None = None
+    ) -> None:
+        """`owner` is the caller's name for it; `name` is the thread's name; `last` runs before it ends. `instead` is
+        what async code calls: a call that blocks a running event loop is logged once."""
         self._owner = owner
+        self._instead = instead
         self._name = name
         self._last = last
         self._running: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
@@ -40,10 +48,22 @@ class BackgroundLoop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run this on the loop, and wait for its result."""
+        if self._instead is not None and asyncio._get_running_loop() is not None:
+            self._warn(self._instead)
         with self._guard:
             # Scheduled under the lock, the task is on the loop before `close` collects the tasks there.
             answer = asyncio.run_coroutine_threadsafe(self._do(work), self._started())
         return answer.result()
+
+    def _warn(self, instead: str) -> None:
+        self._instead = None
+        log.warning(
+            "a blocking call of %s at %s stops the running event loop of its thread until the answer is there, and for"
+            " ever if it waits for a run of that loop: use %s, or asyncio.to_thread",
+            self._owner,
+            _calling_line(),
+            instead,
+        )
 
     def close(self) -> None:
         """Cancel pending calls, run the last coroutine, and end the thread; new callers wait until then."""
@@ -107,3 +127,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+def _calling_line() -> str:
+    """The innermost line that is not duetime's own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "duetime":
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

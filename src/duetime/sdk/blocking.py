@@ -29,7 +29,7 @@ class SyncApp:
 
     def __init__(self, app: Submission, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._app = app
-        self._background = BackgroundLoop("the app", "duetime-sync", close)
+        self._background = BackgroundLoop("the app", "duetime-sync", close, instead="`await` without `.sync`")
 
     @overload
     def submit(self, what: Bindable[R], /, **options: Unpack[SubmitOptions]) -> SyncReceipt[R]: ...

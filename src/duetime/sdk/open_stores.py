@@ -13,17 +13,20 @@ from weakref import WeakKeyDictionary
 
 from duetime.archive.archived_store import with_archive
 from duetime.clock import monotonic
-from duetime.engine.quota import Quota
+from duetime.engine.quota import REMEMBERED, Quota
 from duetime.engine.quota_store import with_quotas
 from duetime.engine.stream_store import with_streams
 from duetime.engine.streaming import Streaming
 from duetime.errors import InvalidInput, StoreLocked
+from duetime.model.job import DEFAULT_TENANT, Submitted
 from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
 from duetime.sdk.jobs import Jobs
+from duetime.sdk.order import Order
 from duetime.sdk.store_jobs import StoreJobs
 from duetime.settings import Settings
 from duetime.settings.kinds import without_password
+from duetime.spec.resolved import Resolved, base_of
 from duetime.store.address import is_kept_by_server, open_ready, store_for
 from duetime.store.protocol.store import Store
 
@@ -56,6 +59,7 @@ class Stores:
     def _forget(self) -> None:
         self._streamings: WeakKeyDictionary[asyncio.AbstractEventLoop, Streaming] = WeakKeyDictionary()
         self._quotas: WeakKeyDictionary[asyncio.AbstractEventLoop, Quota] = WeakKeyDictionary()
+        self._within: tuple[float, Resolved] | None = None
         self._here: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Store, StoreJobs]] = WeakKeyDictionary()
         self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
@@ -150,7 +154,16 @@ class Stores:
             if entry in self._lent:  # not in a child that was forked inside the block
                 self._lent.remove(entry)
 
-    def for_caller_transaction(self) -> StoreJobs:
+    async def submit_within(self, connection: object, order: Order) -> Submitted:
+        """Store a job in the caller's transaction. The defaults of the tenant are read there too, now and then."""
+        jobs = self._for_caller_transaction()
+        known = self._within
+        if known is None or monotonic() - known[0] >= REMEMBERED:
+            defaults = await jobs.store.caller_transactions.defaults_within(connection, DEFAULT_TENANT)
+            known = self._within = monotonic(), base_of(defaults)
+        return await jobs.submit_within(connection, order, known[1])
+
+    def _for_caller_transaction(self) -> StoreJobs:
         """Jobs on the caller's connection. It opens no other connection."""
         settings = self._settings()
         embedded = [store for _, store in self._lent if store.embedded]
@@ -160,7 +173,7 @@ class Stores:
                 field="connection",
                 remedy="set DUETIME_DATABASE_URL instead of DUETIME_URL, or omit connection=",
             )
-        return StoreJobs(embedded[-1] if embedded else store_for(settings), settings)
+        return StoreJobs(embedded[-1] if embedded else store_for(settings), settings, Quota())
 
     async def close(self) -> None:
         """Close what this event loop has opened. Connections of other loops, and lent stores, stay open."""
@@ -184,7 +197,7 @@ class Stores:
             quota = self._quotas.setdefault(loop, Quota())
             streaming = self._streamings.setdefault(loop, Streaming())
             asked = with_streams(with_quotas(store, quota), streaming)
-            known = self._here[loop] = store, StoreJobs(asked, settings)
+            known = self._here[loop] = store, StoreJobs(asked, settings, quota)
         return known[1]
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:

@@ -54,14 +54,15 @@ def preview(
     end_at: datetime | str | None = None,
     exclude: Exclusion | dict[str, Any] | None = None,
     calendars: Sequence[Calendar] | None = None,
+    usual_zone: str = "UTC",
 ) -> Preview:
     """The next fires of a schedule: a cron line, a recurrence rule, an interval, a moment or words.
 
-    `tz` is UTC unless it is given, or the text names a zone. `start` is the moment to look from, now by default. Needs
-    no database; `App.preview` also knows the tenant's calendars.
+    `tz` is `usual_zone` unless it is given, or the text names a zone. `start` is the moment to look from, now by
+    default. Needs no database; `App.preview` also knows the tenant's calendars and its default time zone.
     """
     moment = SystemClock().now() if start is None else check_moment(start, "start")
-    made = parse_schedule(schedule, zone=None if tz is None else check_zone(tz), now=moment)
+    made = parse_schedule(schedule, zone=None if tz is None else check_zone(tz), now=moment, usual_zone=usual_zone)
     if day_match is not None:
         made = match_days(made, day_match)
     bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
@@ -75,7 +76,7 @@ def preview(
                 "calendars are stored in a database", field="exclude.calendars", remedy="use app.preview"
             )
         made = made.holding(dates_of(made.calendars, calendars))
-    return preview_of(made, str(getattr(made, "zone", "UTC")) if tz is None else tz, moment, count)
+    return preview_of(made, str(getattr(made, "zone", usual_zone)) if tz is None else tz, moment, count)
 
 
 def preview_of(schedule: Schedule, zone: str, start: datetime, count: int) -> Preview:

@@ -13,6 +13,7 @@ from duetime import ids
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.graph_requests import Wish, make_graph
 from duetime.engine.intake import Intake
+from duetime.engine.quota import Quota
 from duetime.errors import InStream, InvalidInput, never_ran
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
@@ -23,59 +24,70 @@ from duetime.model.lists import JobStatus
 from duetime.model.schedule import Once
 from duetime.model.tracing import traced
 from duetime.sdk.jobs import Look
-from duetime.sdk.order import Node, Order, check_call, make_jobs, needs_the_day
+from duetime.sdk.order import Node, Order, as_asked, check_call, make_jobs, needs_the_day
 from duetime.sdk.preview import Preview, preview, preview_of
 from duetime.sdk.task import Call
 from duetime.settings import Settings
-from duetime.spec.resolved import TIMES, edit
+from duetime.spec.resolved import NOTHING_GIVEN, TIMES, Resolved, base_of, edit
 from duetime.store.protocol.store import Store
 from duetime.targets.validation import TargetRules
 from duetime.telemetry.traces import Tracer, make_tracer
 
 
 class StoreJobs:
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, quota: Quota) -> None:
         self.store = store
         self.settings = settings
         self._intake = Intake(store.intake)
+        self._quota = quota
+
+    async def _usual(self) -> Resolved:
+        """The defaults of the tenant, at most `REMEMBERED` seconds old."""
+        return base_of(await self._quota.defaults(self.store.tenants, DEFAULT_TENANT))
 
     async def submit(self, orders: Sequence[Order]) -> list[Submitted]:
-        now = await self.store.now() if needs_the_day(orders) else None
-        jobs = make_jobs(orders, lambda: self._rules, max_payload=self.settings.max_payload, now=now)
+        usual = await self._usual()
+        now = await self.store.now() if needs_the_day(orders, usual) else None
+        jobs = make_jobs(orders, lambda: self._rules, max_payload=self.settings.max_payload, usual=usual, now=now)
         with traced(self._tracer, jobs) as remembering:
             return await self._intake.submit(remembering)
 
-    async def submit_within(self, connection: object, order: Order) -> Submitted:
-        """Store a job in the caller's transaction."""
-        if needs_the_day([order]):
+    async def submit_within(self, connection: object, order: Order, usual: Resolved) -> Submitted:
+        """Store a job in the caller's transaction. `usual` are the defaults of the tenant."""
+        if needs_the_day([order], usual):
             field = "run_in" if order.given.get("when") is None else "when"
             raise InvalidInput(
                 f"{order.given[field]!r} depends on the current day, which is unknown inside your transaction",
                 field=field,
                 remedy="use run_at, or a duration in hours",
             )
-        jobs = make_jobs([order], lambda: self._rules, max_payload=self.settings.max_payload)
+        jobs = make_jobs([order], lambda: self._rules, max_payload=self.settings.max_payload, usual=usual)
         with traced(self._tracer, jobs) as (remembering,):
             return Submitted(
                 await self.store.caller_transactions.submit_within(connection, DEFAULT_TENANT, remembering), None
             )
 
     async def submit_graph(self, nodes: Mapping[str, Node], name: str | None, idempotency_key: str | None) -> Graph:
-        now = await self.store.now() if needs_the_day([node.order for node in nodes.values()]) else None
-        wishes = {}
+        usual = await self._usual()
+        now = await self.store.now() if needs_the_day([node.order for node in nodes.values()], usual) else None
+        most, wishes = self.settings.max_payload, {}
         for node_name, node in nodes.items():
             try:
-                [job] = make_jobs([node.order], lambda: self._rules, max_payload=self.settings.max_payload, now=now)
+                [job] = make_jobs([node.order], lambda: self._rules, max_payload=most, usual=usual, now=now)
             except InvalidInput as error:
                 field = f"nodes.{node_name}.{error.field}" if error.field else f"nodes.{node_name}"
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
-            wishes[node_name] = Wish(job, node.parents, node.rule)
+            keyed = idempotency_key is not None and usual is not NOTHING_GIVEN
+            wishes[node_name] = Wish(job, node.parents, node.rule, as_asked(node.order, job, now) if keyed else None)
         graph = make_graph(wishes, name=name, idempotency_key=idempotency_key)
         return await self.store.graphs.submit_graph(DEFAULT_TENANT, graph)
 
     async def edit(self, job_id: UUID, changes: Mapping[str, Any], call: Call[Any] | None, version: int | None) -> Job:
         found = await self.job(job_id)
-        made = edit(found, changes, now=None if TIMES.isdisjoint(changes) else await self.store.now())
+        if TIMES.isdisjoint(changes):
+            made = edit(found, changes)
+        else:
+            made = edit(found, changes, now=await self.store.now(), zone=(await self._usual()).zone)
         if call is not None:
             check_call(call, found.task)
             made = msgspec.structs.replace(made, args=call.encoded(self.settings.max_payload))
@@ -135,7 +147,7 @@ class StoreJobs:
 
     async def preview(self, schedule: str, count: int, options: Mapping[str, Any]) -> Preview:
         given: dict[str, Any] = {"start": await self.store.now(), "calendars": await self.calendars(), **options}
-        return preview(schedule, count=count, **given)
+        return preview(schedule, count=count, usual_zone=(await self._usual()).zone, **given)
 
     async def preview_job(self, job_id: UUID, count: int) -> Preview:
         schedule = (await self.job(job_id)).schedule

@@ -119,7 +119,7 @@ class Submission(StoredJobs, ABC):
         if connection is None:
             (answer,) = await self._stores.ask(lambda jobs: jobs.submit([order]))
         else:
-            answer = await self._stores.for_caller_transaction().submit_within(connection, order)
+            answer = await self._stores.submit_within(connection, order)
         return self._receipt(answer, what)
 
     async def _submit_many(self, calls: Iterable[Bindable[Any]], options: dict[str, Any]) -> list[Receipt[Any]]:

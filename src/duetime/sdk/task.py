@@ -13,7 +13,7 @@ import msgspec
 
 from duetime.errors import InvalidInput
 from duetime.model import json
-from duetime.model.defaults import Defaults
+from duetime.model.defaults import Defaults, encode_defaults
 from duetime.model.name import check_name
 from duetime.model.target import check_not_reserved
 from duetime.sdk.pending import begins_later
@@ -136,6 +136,7 @@ class Task(Generic[P, R_co]):
         """The options of `options()`."""
         self.resolved: Resolved | None = self.base
         """The resolved form of both; None if it depends on the day of submission."""
+        self._over: tuple[Resolved, Resolved, Resolved | None] | None = None
         self.connection: object = None
         self.codec = definition.arguments
         self.function = function = definition.function
@@ -154,7 +155,20 @@ class Task(Generic[P, R_co]):
     @property
     def defaults(self) -> Defaults:
         """The defaults of its jobs."""
-        return self.base.defaults
+        return encode_defaults({name: OPTIONS[name].kind.write(value) for name, value in self.declared.items()})
+
+    def over(self, usual: Resolved) -> tuple[Resolved, Resolved | None]:
+        """`base` and `resolved`, on top of the defaults of a tenant."""
+        if usual is NOTHING_GIVEN:
+            return self.base, self.resolved
+        known = self._over
+        if known is None or known[0] is not usual:
+            base = resolve(usual, self.declared)
+            known = self._over = usual, base, self._resolved(base)
+        return known[1], known[2]
+
+    def _resolved(self, base: Resolved) -> Resolved | None:
+        return None if is_told_by_day(self.given, base.zone) else resolve(base, self.given)
 
     @begins_later
     def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R_co]]:
@@ -174,8 +188,9 @@ class Task(Generic[P, R_co]):
         check_options(options, OF_SUBMISSIONS, self)
         configured = object.__new__(type(self))
         configured.__dict__.update(self.__dict__)
-        configured.given = given = merged(self.given, options)
-        configured.resolved = None if is_told_by_day(given) else resolve(self.base, given)
+        configured.given = merged(self.given, options)
+        configured.resolved = configured._resolved(self.base)
+        configured._over = None
         configured.connection = connection
         return configured
 

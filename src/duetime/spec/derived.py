@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from duetime.duration import format_duration, parse_duration
 from duetime.errors import InvalidInput
 from duetime.spec.kinds import Kind, Option, read_seconds
-from duetime.spec.options import EditOptions, ScheduleOptions, SubmitOptions, TaskOptions
+from duetime.spec.options import EditOptions, Policies, ScheduleOptions, SubmitOptions, TaskOptions, TenantOptions
 
 
 class Declared(NamedTuple):
@@ -99,9 +99,11 @@ def declarations(*classes: type) -> dict[str, Declared]:
 OPTIONS = declarations(SubmitOptions, ScheduleOptions)
 """Every option by its name."""
 OF_TASKS = declarations(TaskOptions)
+OF_TENANTS = declarations(TenantOptions)
 OF_SUBMISSIONS = declarations(SubmitOptions)
 OF_SCHEDULES = declarations(ScheduleOptions)
 OF_EDITS = declarations(EditOptions)
+POLICIES = declarations(Policies)
 
 
 def request_struct(name: str, options: Iterable[Declared], base: type, doc: str, *, frozen: bool = True) -> Any:
@@ -110,10 +112,14 @@ def request_struct(name: str, options: Iterable[Declared], base: type, doc: str,
     return msgspec.defstruct(name, fields, bases=(base,), namespace={"__doc__": doc}, frozen=frozen)
 
 
-def patch_struct(name: str, options: Iterable[Declared], base: type, doc: str) -> Any:
+def patch_struct(name: str, options: Iterable[Declared], base: type, doc: str, *, all_removable: bool = False) -> Any:
     """A JSON object with a field for each option; null removes an option that can be removed."""
     fields = [
-        (each.name, each.wire | UnsetType | None if each.is_removable else each.wire | UnsetType, UNSET)
+        (
+            each.name,
+            each.wire | UnsetType | None if each.is_removable or all_removable else each.wire | UnsetType,
+            UNSET,
+        )
         for each in options
     ]
     return msgspec.defstruct(name, fields, bases=(base,), namespace={"__doc__": doc}, frozen=True)

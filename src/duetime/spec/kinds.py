@@ -179,7 +179,10 @@ def read_retry(value: object, field: str) -> RetryPolicy:
 
 
 def write_retry(value: Any) -> Any:
-    return msgspec.structs.asdict(read_retry(value, "retry")) if isinstance(value, RetryPolicy) else value
+    if not isinstance(value, RetryPolicy):
+        return value
+    policy, usual = msgspec.structs.asdict(read_retry(value, "retry")), msgspec.structs.asdict(RetryPolicy())
+    return {name: part for name, part in policy.items() if part != usual[name]}
 
 
 def show_retry(policy: RetryPolicy) -> RetryBody:

@@ -1,9 +1,9 @@
 """Every option of a job, declared once.
 
-The class that holds an option says where it may be given: on a task, with a submission, with a schedule, in an edit. `|
-None` means that an edit may remove it. Type checkers read these classes through `Unpack`. The API's requests and
-patches, task defaults, command-line flags, the OpenAPI document, the dashboard's form and the reference derive from
-them (`spec/derived.py`). An option without `Option` exists in Python only.
+The class that holds an option says where it may be given: as a tenant's default, on a task, with a submission, with a
+schedule, in an edit. `| None` means that an edit may remove it. Type checkers read these classes through `Unpack`. The
+API's requests and patches, the defaults of tenants and tasks, command-line flags, the OpenAPI document, the dashboard's
+form and the reference derive from them (`spec/derived.py`). An option without `Option` exists in Python only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -163,11 +163,14 @@ class JobOptions(TaskOptions, total=False):
     ]
 
 
-class Words(TypedDict, total=False):
+class Zoned(TypedDict, total=False):
+    tz: Annotated[RawZone, Option("The time zone of the schedule, such as `Europe/Berlin`. Default: `UTC`.")]
+
+
+class Words(Zoned, total=False):
     """A schedule in words, and its time zone."""
 
     when: Annotated[RawSchedule, Option("Words, such as `every weekday at 9am`; or any other schedule as text.")]
-    tz: Annotated[RawZone, Option("The time zone of the schedule, such as `Europe/Berlin`. Default: `UTC`.")]
 
 
 class Once(TypedDict, total=False):
@@ -177,7 +180,20 @@ class Once(TypedDict, total=False):
     run_in: Annotated[RawDuration, Option("The delay after which the job runs.", example="10m", flag="--in")]
 
 
-class Recurring(TypedDict, total=False):
+class Policies(TypedDict, total=False):
+    """What happens to the occurrences of a recurring job."""
+
+    misfire: Annotated[
+        MisfirePolicy, Option("What happens to occurrences that no node fired in time: `latest`, `skip` or `all`.")
+    ]
+    overlap: Annotated[
+        OverlapPolicy,
+        Option("What an occurrence does while a run of the job has not ended: `allow`, `skip`, `queue` or `replace`."),
+    ]
+    jitter: Annotated[Duration, Option("Each fire is delayed by a random time up to this.", example="30s", at_most=DAY)]
+
+
+class Recurring(Policies, total=False):
     """When a recurring job runs, and its policies."""
 
     cron: Annotated[RawSchedule, Option("A cron line.", example="0 9 * * MON-FRI")]
@@ -197,14 +213,6 @@ class Recurring(TypedDict, total=False):
         Days | None,
         Option("Days to exclude: dates, days of the week (MON to SUN) and the tenant's calendars.", flag="--not-on"),
     ]
-    misfire: Annotated[
-        MisfirePolicy, Option("What happens to occurrences that no node fired in time: `latest`, `skip` or `all`.")
-    ]
-    overlap: Annotated[
-        OverlapPolicy,
-        Option("What an occurrence does while a run of the job has not ended: `allow`, `skip`, `queue` or `replace`."),
-    ]
-    jitter: Annotated[Duration, Option("Each fire is delayed by a random time up to this.", example="30s", at_most=DAY)]
     max_runs: Annotated[Count | None, Option("The job ends after this many runs.", at_least=1, at_most=2**31)]
 
 
@@ -236,6 +244,10 @@ class Within(TypedDict, total=False):
 
     connection: object
     """Your own open connection, or SQLAlchemy session: the job commits or rolls back with its transaction."""
+
+
+class TenantOptions(TaskOptions, Zoned, Policies, total=False):
+    """Defaults for the jobs of a tenant."""
 
 
 class SubmitOptions(JobOptions, Words, Once, Identity, Waits, Within, total=False):

@@ -5,6 +5,7 @@ without an id and without arguments. A task, a configured task and the equal ite
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import lru_cache
@@ -16,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
-from duetime.model.defaults import NOTHING_SAID, Defaults
+from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.dependency import DependsOn
 from duetime.model.edit import Changes
 from duetime.model.job import (
@@ -29,12 +30,12 @@ from duetime.model.job import (
     encode_options,
 )
 from duetime.model.lane import LaneKey, Tier
-from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule, needs_now
-from duetime.spec.derived import OF_EDITS, OPTIONS
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, check_zone, make_schedule, needs_now
+from duetime.spec.derived import OF_EDITS, OF_TENANTS, OPTIONS, POLICIES
 from duetime.spec.kinds import plainest, read_retry
 from duetime.spec.request_hash import request_hash
 
-POLICIES = ("misfire", "overlap", "jitter", "max_runs")
 TIMES = frozenset({*KINDS, *BOUNDS, "after"})
 STORED = OPTIONS.keys() & set(Options.__struct_fields__)
 """Options that are stored as they are read, in the field of `Options` with their name."""
@@ -42,7 +43,9 @@ HANDLED = TIMES | {"queue", "priority", "timeout", "retries", "delivery", "depen
 """Options that have their own column, or a rule below."""
 
 
-_RULES = TIMES | {"retries", "retry", "delivery", "depends_on", "timeout", "concurrency", "rate", "rate_key", *POLICIES}
+_REPEATS = (*POLICIES, "max_runs")
+"""Options that require a recurring schedule."""
+_RULES = TIMES | {"retries", "retry", "delivery", "depends_on", "timeout", "concurrency", "rate", "rate_key", *_REPEATS}
 """Options that are not simply stored: those with a rule between them."""
 _USUAL = msgspec.structs.asdict(DEFAULT_OPTIONS)
 """These exact objects: only they are omitted when options are stored, so that equal options are stored alike."""
@@ -63,6 +66,14 @@ class Resolved(msgspec.Struct, frozen=True):
     said: Said | None = None
     depends_on: DependsOn | None = None
     idempotency_key: str | None = None
+    retry: RetryPolicy = RetryPolicy()
+    """The policy before `at_most_once` takes its retries away: `at_least_once` brings them back."""
+    zone: str = "UTC"
+    """The time zone of a schedule that names none."""
+    policies: tuple[tuple[str, Any], ...] = ()
+    """Options that only a recurring schedule takes over."""
+    delivery_yields: bool = False
+    """Whether `at_most_once` is the default of a tenant, which gives way to retries."""
 
     def job(
         self,
@@ -106,26 +117,38 @@ class Resolved(msgspec.Struct, frozen=True):
             depends_on=self.depends_on,
         )
 
-    @property
-    def defaults(self) -> Defaults:
-        """The defaults of a task, as they are stored."""
-        return Defaults(self.queue, self.tier, self.timeout_ms, self.options)
-
 
 NOTHING_GIVEN = Resolved()
 
 
 @lru_cache(maxsize=4096)
-def base_of(defaults: Defaults) -> Resolved:
-    """The starting point for the jobs of a task."""
-    if defaults == NOTHING_SAID:
-        return NOTHING_GIVEN
-    return Resolved(
-        queue=defaults.queue,
-        tier=defaults.tier,
-        timeout_ms=defaults.timeout_ms,
-        options=defaults.options,
-        stored_options=encode_options(defaults.options),
+def base_of(tenant: Defaults, task: Defaults = None) -> Resolved:
+    """The starting point for jobs: the defaults of a tenant, then those of a task. Never raises: options that another
+    release has stored, and that this one cannot read, must not stop submissions."""
+    base = NOTHING_GIVEN
+    if tenant is not None:
+        with suppress(InvalidInput):
+            base = tenant_base(decode_defaults(tenant))
+    if task is not None:
+        with suppress(InvalidInput):
+            base = resolve(base, decode_defaults(task))
+    return base
+
+
+def tenant_base(given: Mapping[str, Any]) -> Resolved:
+    """The starting point for the jobs of a tenant with these defaults. They are checked like the options of a job. A
+    default that a job cannot have, because it runs once or contradicts what the job says, does not apply to it."""
+    for name in given:
+        if name not in OF_TENANTS:
+            raise _unknown(name, OF_TENANTS)
+    later = {name for name in given if name in POLICIES or name == "tz"}
+    base = resolve(NOTHING_GIVEN, {name: value for name, value in given.items() if name not in later})
+    zone = given.get("tz")
+    return msgspec.structs.replace(
+        base,
+        zone=NOTHING_GIVEN.zone if zone is None else check_zone(zone),
+        policies=tuple((name, _READ[name](given[name])) for name in POLICIES if given.get(name) is not None),
+        delivery_yields="delivery" in given,
     )
 
 
@@ -167,15 +190,26 @@ def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
     return {**{name: value for name, value in earlier.items() if name not in replaced}, **given}
 
 
-def is_told_by_day(given: Mapping[str, Any]) -> bool:
-    """Whether the schedule depends on the current day: words, and delays in calendar days or months."""
+def is_told_by_day(given: Mapping[str, Any], zone: str = NOTHING_GIVEN.zone) -> bool:
+    """Whether the schedule depends on the current day: words, and delays in calendar days or months. `zone` is that of
+    a schedule that names none."""
     when, run_in = given.get("when"), given.get("run_in")
-    return (when is not None or run_in is not None) and needs_now(run_in=run_in, when=when, tz=given.get("tz"))
+    return (when is not None or run_in is not None) and needs_now(run_in=run_in, when=when, tz=given.get("tz") or zone)
 
 
-def edit(job: Job, given: Mapping[str, Any], *, now: datetime | None = None, decoded: bool = False) -> Changes:
-    """The changes that these options make to a job; None removes an option."""
-    base = Resolved(job.queue, job.tier, job.timeout_ms, job.options, schedule=job.schedule)
+def edit(
+    job: Job,
+    given: Mapping[str, Any],
+    *,
+    now: datetime | None = None,
+    decoded: bool = False,
+    zone: str = NOTHING_GIVEN.zone,
+) -> Changes:
+    """The changes that these options make to a job; None removes an option. `zone` is that of a new schedule that names
+    none."""
+    base = Resolved(
+        job.queue, job.tier, job.timeout_ms, job.options, schedule=job.schedule, retry=job.options.retry, zone=zone
+    )
     read: dict[str, Any] = {}
     readers = _READ_DECODED if decoded else _READ
     for name, value in given.items():
@@ -245,15 +279,18 @@ def _apply_rules(
     """The rules between options."""
     schedule = base.schedule
     if not TIMES.isdisjoint(read):
-        schedule = changed["schedule"] = _schedule(read, now)
-        changed["said"] = _said(read) if now is not None and isinstance(schedule, Once) else None
+        schedule = changed["schedule"] = _schedule(read, now, base.zone)
+        changed["said"] = _said(read, base.zone) if now is not None and isinstance(schedule, Once) else None
+        if base.policies and not isinstance(schedule, Once | After):
+            options |= {name: value for name, value in base.policies if name not in read}
     _check_repeats(read, schedule)
     if "timeout" in read:
         changed["timeout_ms"] = max(1, round(read["timeout"] * 1000))
     if "depends_on" in read:
         changed["depends_on"] = read["depends_on"]
     if "retries" in read or "retry" in read or "delivery" in read:
-        options |= _retrying(base.options, read)
+        changed["retry"], options["retry"], options["at_most_once"] = _retrying(base, read)
+        changed["delivery_yields"] = base.delivery_yields and "delivery" not in read
     if "concurrency" in read and read.get("concurrency_key", base.options.concurrency_key) is None:
         raise InvalidInput("`concurrency` requires `concurrency_key`", field="concurrency", remedy="set both")
     if "rate" in read or "rate_key" in read:
@@ -266,42 +303,47 @@ def _apply_rules(
             )
 
 
-def _retrying(base: Options, read: Mapping[str, Any]) -> dict[str, Any]:
-    at_most_once = read.get("delivery", base.at_most_once)
-    policy = read.get("retry", base.retry)
+def _retrying(base: Resolved, read: Mapping[str, Any]) -> tuple[RetryPolicy, RetryPolicy, bool]:
+    """The retry policy as it was given, as it applies, and whether delivery is at most once."""
+    at_most_once = read.get("delivery", base.options.at_most_once)
+    policy = given = read.get("retry", base.retry)
     if "retries" in read:
-        policy = msgspec.structs.replace(policy, retries=read["retries"])
+        policy = given = msgspec.structs.replace(policy, retries=read["retries"])
+    wants_retries = bool(read.get("retries") or ("retry" in read and policy.retries))
+    if at_most_once and wants_retries and base.delivery_yields and "delivery" not in read:
+        at_most_once = False
     if at_most_once:
-        if read.get("retries") or ("retry" in read and policy.retries):
+        if wants_retries:
             raise InvalidInput(
                 "`at_most_once` does not allow retries",
                 field="retries",
                 remedy="omit retries, or set delivery='at_least_once'",
             )
         policy = msgspec.structs.replace(policy, retries=0)
-    return {"at_most_once": at_most_once, "retry": plainest(policy)}
+    return given, plainest(policy), at_most_once
 
 
-def _schedule(read: Mapping[str, Any], now: datetime | None) -> Schedule:
+def _schedule(read: Mapping[str, Any], now: datetime | None, usual_zone: str) -> Schedule:
     times = {name: value for name, value in read.items() if name in TIMES}
     chain: After | None = times.pop("after", None)
     if chain is None:
-        return make_schedule(**times, now=now)
-    if unfit := next((name for name in read if name in times or name in POLICIES), None):
+        return make_schedule(**times, now=now, usual_zone=usual_zone)
+    if unfit := next((name for name in read if name in times or name in _REPEATS), None):
         raise InvalidInput(f"`{unfit}` cannot be combined with `after`", field=unfit, remedy="omit one of them")
     return chain
 
 
-def _said(read: Mapping[str, Any]) -> Said | None:
-    if not is_told_by_day(read):
+def _said(read: Mapping[str, Any], usual_zone: str) -> Said | None:
+    if not is_told_by_day(read, usual_zone):
         return None
     option = "run_in" if read.get("when") is None else "when"
-    return Said(option, str(read[option]), read.get("tz"))  # type: ignore[arg-type]
+    zone = read.get("tz") or (None if usual_zone == NOTHING_GIVEN.zone else usual_zone)
+    return Said(option, str(read[option]), zone)  # type: ignore[arg-type]
 
 
 def _check_repeats(read: Mapping[str, Any], schedule: Schedule) -> None:
     if isinstance(schedule, Once | After):
-        for name in POLICIES:
+        for name in _REPEATS:
             if name in read:
                 raise InvalidInput(f"`{name}` requires `cron`, `rrule` or `every`", field=name, remedy="omit it")
     if "depends_on" in read and not isinstance(schedule, Once):

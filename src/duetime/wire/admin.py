@@ -1,11 +1,12 @@
 """Requests and answers about tenants, keys and the audit log."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.model.network import MOST_NETWORKS
+from duetime.spec.derived import OF_TENANTS, patch_struct, request_struct
 from duetime.spec.fields import Length, Name, Request, Text
 from duetime.wire.fields import PageQuery
 from duetime.wire.sso import UserView
@@ -53,6 +54,29 @@ class LimitsBody(Request, frozen=True):
     """Days for which the archive keeps its history; 0: it is not archived; null: as the setting says."""
 
 
+class _Given(Request, frozen=True, omit_defaults=True):
+    """Options that were given: what is not there is not given."""
+
+
+if TYPE_CHECKING:
+
+    class TenantDefaults(_Given, frozen=True):
+        def __getattr__(self, name: str) -> Any: ...
+
+    class DefaultsPatch(Request, frozen=True):
+        def __getattr__(self, name: str) -> Any: ...
+else:
+    TenantDefaults = request_struct(
+        *("TenantDefaults", OF_TENANTS.values(), _Given),
+        doc="Options that jobs of the tenant get unless their task or their submission gives others.",
+    )
+    DefaultsPatch = patch_struct(
+        *("DefaultsPatch", OF_TENANTS.values(), Request),
+        doc="Default options to change; null removes one.",
+        all_removable=True,
+    )
+
+
 class TenantRequest(Request, frozen=True):
     name: TenantName
     tier: Tier = "standard"
@@ -81,6 +105,7 @@ class TenantView(Struct, frozen=True, kw_only=True):
     weight: int
     limits: LimitsBody
     encrypt_args: bool
+    defaults: TenantDefaults
     created_at: datetime
 
 

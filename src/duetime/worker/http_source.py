@@ -15,6 +15,7 @@ from duetime.ids import parse, show
 from duetime.model import json
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
+from duetime.model.defaults import decode_defaults
 from duetime.model.dependency import Parent
 from duetime.model.run import Event, RunState
 from duetime.model.worker import Renewal, WorkerInfo
@@ -24,7 +25,6 @@ from duetime.worker.http_claimer import HttpClaimer
 from duetime.worker.http_client import Wire
 from duetime.worker.session_wire import SessionWire
 from duetime.worker.source import Wants
-from duetime.worker.wire_defaults import wire_defaults
 from duetime.worker.wire_logs import wire_logs
 
 _TRACEBACK = "\nTraceback "
@@ -64,7 +64,7 @@ class HttpSource:
             worker.slots,
             lease.total_seconds(),
             worker.version,
-            {name: wire_defaults(defaults) for name, defaults in worker.defaults.items()},
+            {name: wire.TaskDefaults(**decode_defaults(defaults)) for name, defaults in worker.defaults.items()},
             {name: msgspec.Raw(schema) for name, schema in worker.schemas.items()},
         )
         answer = await self._server.call("POST", "/v1/workers", body, wire.Registered)

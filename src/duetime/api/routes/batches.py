@@ -13,12 +13,13 @@ from duetime.api.call import Call
 from duetime.api.decoding import fit, read_json, read_json_items
 from duetime.api.endpoint import JSON, Reply, Routes
 from duetime.api.idempotency import SUBMISSION, repeat_of
-from duetime.api.job_maker import JobMaker, needs_the_day
+from duetime.api.job_maker import JobMaker
 from duetime.api.job_views import receipt
 from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem
 from duetime.engine.submit_batcher import ABOUT_ONE_JOB
 from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
 from duetime.model.access import Action
+from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tracing import traced
 from duetime.process.slices import MOST_SECONDS, Slices, mapped
@@ -53,11 +54,11 @@ async def create_jobs(call: Call) -> Reply:
     service = call.service
     tenant = await service.gate.tenant(call.tenant_id)
     told = await service.limits.submit(tenant, call.who, len(items))
-    prepared, refused = await _prepare(call, items)
+    prepared, refused = await _prepare(call, items, tenant.defaults)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)
     tasks = dict.fromkeys(job.lane.task for job in prepared.values())
-    warnings = await service.tasks.check_all(call.tenant_id, tasks)
+    warnings = await service.tasks.check_all(call.tenant_id, tasks, suggest=call.who.scope is None)
     with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
         answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)
     made = await mapped(
@@ -100,7 +101,7 @@ def _lines(lines: list[bytes], largest: int) -> Iterator[Any]:
             raise Problem(problem.kind, problem.detail, field=f"[{index}]", remedy=problem.remedy) from None
 
 
-async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
+async def _prepare(call: Call, items: list[Any], usual: Defaults) -> tuple[Prepared, Refused]:
     prepared: Prepared = {}
     refused: Refused = {}
     taken: set[tuple[str, str]] = set()
@@ -111,6 +112,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
         scope=call.who.scope,
         max_payload=call.service.settings.max_payload,
         targets=call.service.targets,
+        usual=usual,
         defaults=await call.service.tasks.defaults(call.tenant_id),
         checks=await call.service.tasks.argument_checks(call.tenant_id, _tasks(items)),
     )
@@ -119,7 +121,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
         await slices.yield_if_due()
         try:
             request: JobRequest = fit(item, JobRequest)
-            if maker.now is None and needs_the_day(request):
+            if maker.now is None and maker.needs_the_day(request):
                 maker.now = await call.store.now()
             if repeat is None:
                 job = maker.make(request, job_id=job_id)

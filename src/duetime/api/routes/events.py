@@ -38,7 +38,7 @@ async def watch_events(call: Call) -> Stream:
 async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n"
     after = cursors.read(call.header(b"last-event-id") or "")
-    async with call.service.events.listening(call.tenant_id, after) as listener:
+    async with call.service.events.listening(call.tenant_id, after, call.who.scope) as listener:
         yield _place(cursors, listener.begin, "listening")
         stopping = asyncio.ensure_future(call.service.stopping.wait())
         following: asyncio.Future[Event] = asyncio.ensure_future(anext(listener.events))
@@ -52,10 +52,9 @@ async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> As
                 seen: Event | None = None
                 if ready:
                     try:
-                        event = following.result()
+                        seen = following.result()
                     except StopAsyncIteration:
                         return
-                    seen = event if call.bounds is None else await call.bounds.event(event)
                     following = asyncio.ensure_future(anext(listener.events))
                 if seen is not None:
                     yield _told(cursors, seen)

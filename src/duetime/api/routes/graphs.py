@@ -9,11 +9,12 @@ from duetime import ids
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.graph_views import graph_summary, graph_view, parent_view
-from duetime.api.job_maker import JobMaker, needs_the_day
+from duetime.api.job_maker import JobMaker
 from duetime.engine.graph_requests import Wish, make_graph
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
+from duetime.model.defaults import Defaults
 from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
 from duetime.process.slices import MOST_SECONDS, Slices
@@ -39,8 +40,9 @@ async def create_graph(call: Call) -> Reply:
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
     told = await service.limits.submit(tenant, call.who, len(request.nodes))
-    graph = await _make(call, request)
-    await service.tasks.check_all(call.tenant_id, dict.fromkeys(node.job.lane.task for node in graph.nodes))
+    graph = await _make(call, request, tenant.defaults)
+    tasks = dict.fromkeys(node.job.lane.task for node in graph.nodes)
+    await service.tasks.check_all(call.tenant_id, tasks, suggest=True)
     found = await service.store.graphs.submit_graph(call.tenant_id, graph)
     # Also for a repeated request: the first one may have ended before this was recorded.
     await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
@@ -92,19 +94,19 @@ async def list_parents(call: Call) -> ParentPage:
     return ParentPage(tuple(parent_view(item) for item in found), await call.next_cursor(following))
 
 
-async def _make(call: Call, request: GraphRequest) -> NewGraph:
+async def _make(call: Call, request: GraphRequest, usual: Defaults) -> NewGraph:
     wishes = {}
-    defaults = await call.service.tasks.defaults(call.tenant_id)
     key = call.header(b"idempotency-key")
-    now = await call.service.store.now() if any(needs_the_day(node) for node in request.nodes.values()) else None
     maker = JobMaker(
         tenant_id=call.tenant_id,
         max_payload=call.service.settings.max_payload,
         targets=call.service.targets,
-        defaults=defaults,
+        usual=usual,
+        defaults=await call.service.tasks.defaults(call.tenant_id),
         checks=await call.service.tasks.argument_checks(call.tenant_id, {each.task for each in request.nodes.values()}),
-        now=now,
     )
+    if any(maker.needs_the_day(node) for node in request.nodes.values()):
+        maker.now = await call.service.store.now()
     job_ids = ids.new_ids(len(request.nodes))
     slices = Slices(MOST_SECONDS)
     for (name, node), job_id in zip(request.nodes.items(), job_ids, strict=True):
@@ -118,7 +120,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
         except InvalidInput as error:
             field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
             raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
-        asked = maker.as_asked(alone, job) if key is not None and job.lane.task in defaults else None
+        asked = maker.as_asked(alone, job) if key is not None and maker.has_defaults(job.lane.task) else None
         wishes[name] = Wish(job, parents, rule, asked)
     return await asyncio.to_thread(make_graph, wishes, name=request.name, idempotency_key=key)
 

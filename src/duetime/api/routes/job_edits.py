@@ -16,7 +16,7 @@ from duetime.model import json
 from duetime.model.access import Action
 from duetime.model.job import Job
 from duetime.model.target import is_target
-from duetime.spec.resolved import TIMES, edit
+from duetime.spec.resolved import TIMES, base_of, edit
 from duetime.store.wrappers.scoped import refused
 from duetime.wire.jobs import JobPatch, JobView
 
@@ -41,7 +41,8 @@ async def change_job(call: Call) -> Reply:
     found = await store.reads.job(call.tenant_id, job_id)
     what = await _what(call, found, given)
     now = None if TIMES.isdisjoint(given) else await store.now()
-    changes = msgspec.structs.replace(edit(found, given, now=now, decoded=True), **what)
+    zone = base_of((await call.service.gate.tenant(call.tenant_id)).defaults).zone
+    changes = msgspec.structs.replace(edit(found, given, now=now, decoded=True, zone=zone), **what)
     job = await store.control.edit_job(call.tenant_id, job_id, changes, _version(call))
     changed = sorted({*given, *what.keys() - {"task"}})
     await call.act("jobs.change", show("job", job_id), ", ".join(changed) or None)

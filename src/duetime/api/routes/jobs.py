@@ -8,7 +8,7 @@ from uuid import UUID
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_of, told_again
-from duetime.api.job_maker import JobMaker, needs_the_day
+from duetime.api.job_maker import JobMaker
 from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.list_filters import job_filter
 from duetime.api.problems import INVALID_INPUT, Problem
@@ -60,10 +60,12 @@ async def create_job(call: Call) -> Reply:
         scope=call.who.scope,
         max_payload=service.settings.max_payload,
         targets=service.targets,
+        usual=tenant.defaults,
         defaults=await service.tasks.defaults(call.tenant_id),
         checks=await service.tasks.argument_checks(call.tenant_id, [request.task]),
-        now=await call.store.now() if needs_the_day(request) else None,
     )
+    if maker.needs_the_day(request):
+        maker.now = await call.store.now()
     repeat = _repeat(call, request.idempotency_key)
     if repeat is None:
         job = maker.make(request)
@@ -71,7 +73,7 @@ async def create_job(call: Call) -> Reply:
         job_id = repeat.job_id(call.tenant_id)
         job = maker.make(request, idempotency_key=repeat.key, job_id=job_id, by_nonce=job_id is not None)
     await service.secrets.check(call.who, request.target)
-    warnings = await service.tasks.check(call.tenant_id, job.lane.task)
+    warnings = await service.tasks.check(call.tenant_id, job.lane.task, suggest=call.who.scope is None)
     if service.tracer is None:
         answer = await call.intake.submit(call.tenant_id, job)
     else:

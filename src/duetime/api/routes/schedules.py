@@ -22,6 +22,7 @@ from duetime.model.schedule import (
     preview,
     why_nothing,
 )
+from duetime.spec.resolved import base_of
 from duetime.wire.service import Fire, Preview, PreviewRequest
 
 routes = Routes("Schedules")
@@ -35,17 +36,18 @@ async def preview_schedule(call: Call) -> Preview:
     """Describe a schedule in one sentence, and list its next fires with the effects of clock changes."""
     request, store = call.body, call.store
     start = await store.now() if request.start is None else check_moment(request.start, "start")
-    schedule = _schedule(request, start)
+    usual_zone = base_of((await call.service.gate.tenant(call.tenant_id)).defaults).zone
+    schedule = _schedule(request, start, usual_zone)
     if not isinstance(schedule, Once) and schedule.calendars:
         schedule = schedule.holding(dates_of(schedule.calendars, await store.calendars.calendars(call.tenant_id)))
-    zone = request.tz or getattr(schedule, "zone", "UTC")
+    zone = request.tz or getattr(schedule, "zone", usual_zone)
     fires = await call.service.computing.run(call.tenant_id, preview, schedule, zone, start, request.count)
     shown = tuple(Fire(each.local, each.utc, each.change, each.note) for each in fires)
     reason = None if fires else await call.service.computing.run(call.tenant_id, why_nothing, schedule, start)
     return Preview(schedule_view(schedule, zone), shown, reason)
 
 
-def _schedule(request: PreviewRequest, now: datetime) -> Schedule:
+def _schedule(request: PreviewRequest, now: datetime, usual_zone: str) -> Schedule:
     given: dict[str, Any] = {
         name: value for name in (*KINDS, *_BOUNDS) if (value := getattr(request, name)) is not None
     }
@@ -62,7 +64,7 @@ def _schedule(request: PreviewRequest, now: datetime) -> Schedule:
         if "run_at" not in given:
             given["tz"] = zone
     try:
-        return make_schedule(**given, now=now)
+        return make_schedule(**given, now=now, usual_zone=usual_zone)
     except InvalidInput as error:
         field = "schedule" if error.field == "when" and request.when is None else error.field
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

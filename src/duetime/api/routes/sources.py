@@ -5,11 +5,12 @@ from duetime.api.decoding import fit
 from duetime.api.endpoint import Routes
 from duetime.api.job_maker import JobMaker
 from duetime.api.problems import Problem
+from duetime.api.service import Service
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
 from duetime.model.name import check_name
 from duetime.model.source import Source, StoredSource, check_template, sample
-from duetime.targets.validation import TargetRules
+from duetime.model.tenant import Tenant
 from duetime.wire.fields import Nothing
 from duetime.wire.jobs import Deleted, JobRequest
 from duetime.wire.sources import BadMessage, SourceList, SourceRequest, SourceStatus, SourceView
@@ -38,7 +39,7 @@ async def put_source(call: Call) -> SourceView:
     service.targets.brokers.places(source.broker, "broker")
     await service.secrets.check(call.who, source.broker, "broker")
     check_template(source)
-    target = _check_job(call.tenant_id, source, service.targets, service.settings.max_payload).target
+    target = _check_job(await service.gate.tenant(call.tenant_id), source, service).target
     try:
         await service.secrets.check(call.who, target)
     except InvalidInput as error:
@@ -76,11 +77,17 @@ async def _paused(call: Call, *, paused: bool) -> SourceView:
     return _view(stored)
 
 
-def _check_job(tenant_id: int, source: Source, targets: TargetRules, max_payload: int) -> JobRequest:
+def _check_job(tenant: Tenant, source: Source, service: Service) -> JobRequest:
     """Check what of the template does not depend on a message."""
     try:
         request: JobRequest = fit(sample(source.job), JobRequest)
-        JobMaker(tenant_id=tenant_id, max_payload=max_payload, targets=targets, defaults={}).make(request)
+        JobMaker(
+            tenant_id=tenant.id,
+            max_payload=service.settings.max_payload,
+            targets=service.targets,
+            usual=tenant.defaults,
+            defaults={},
+        ).make(request)
     except Problem as problem:
         raise _of_job(problem.detail or problem.kind.title, problem.field, problem.remedy) from None
     except InvalidInput as error:

@@ -6,6 +6,7 @@ import msgspec
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
+from duetime.api.routes.defaults import defaults_view
 from duetime.errors import Conflict, NotFound
 from duetime.model.access import Action
 from duetime.model.structs import struct_like
@@ -94,4 +95,5 @@ def tenant_view(tenant: Tenant) -> TenantView:
         number=tenant.id,
         state=tenant.state.name,
         limits=struct_like(LimitsBody, tenant.limits),
+        defaults=defaults_view(tenant),
     )

@@ -37,6 +37,7 @@ from duetime.model.suspicion import TrialRoom
 from duetime.model.target import check_not_reserved
 from duetime.model.worker import WorkerInfo
 from duetime.process.slices import MOST_SECONDS, Slices
+from duetime.spec.resolved import base_of
 from duetime.wire.workers import (
     LOG_LIMIT,
     Ask,
@@ -246,6 +247,7 @@ async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str,
     bound = frozenset(call.who.queues)
     if not bound or not defaults:
         return defaults
+    usual = (await call.service.gate.tenant(call.tenant_id)).defaults
     told = await call.service.store.queues.task_defaults(call.tenant_id)
     others = [
         each for each in await call.service.store.leases.workers(call.tenant_id) if not _is_within(each.queues, bound)
@@ -253,9 +255,9 @@ async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str,
     served = {task for worker in others for task in worker.tasks}
 
     def is_its_own(name: str) -> bool:
-        return told[name].queue in bound if name in told else name not in served
+        return base_of(usual, told[name]).queue in bound if name in told else name not in served
 
-    return {name: said for name, said in defaults.items() if said.queue in bound and is_its_own(name)}
+    return {name: said for name, said in defaults.items() if base_of(usual, said).queue in bound and is_its_own(name)}
 
 
 async def _schemas(body: Registration, kept: Mapping[str, Defaults]) -> dict[str, bytes]:

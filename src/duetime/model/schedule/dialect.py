@@ -28,11 +28,11 @@ def is_dialect(text: str) -> bool:
     return text.startswith("@") or bool(_ZONE.match(text) or _CALL.fullmatch(text))
 
 
-def read_cron(text: str, zone: str | None = None) -> Cron | Every:
+def read_cron(text: str, zone: str | None = None, usual_zone: str = "UTC") -> Cron | Every:
     """The schedule of a cron line, or of another program's syntax for one. Without a zone, here or in the text, it uses
-    UTC."""
+    `usual_zone`."""
     if not isinstance(text, str):
-        return make_cron(text, zone or "UTC")
+        return make_cron(text, zone or usual_zone)
     given = " ".join(text.split())
     if (named := _ZONE.fullmatch(given)) is not None:
         zone, given = _one_zone(named[1], zone), named[2]
@@ -40,7 +40,7 @@ def read_cron(text: str, zone: str | None = None) -> Cron | Every:
         raise InvalidInput(
             "has a zone after a semicolon", field="cron", remedy="one zone, before the first line; a job for each zone"
         )
-    place = "UTC" if zone is None else zone
+    place = usual_zone if zone is None else zone
     if given.lower().startswith("@every"):
         return _interval(given[len("@every") :].strip(), place)
     if (call := _CALL.fullmatch(given)) is not None:

@@ -38,10 +38,12 @@ def make_schedule(
     end_at: datetime | str | None = None,
     exclude: Exclusion | dict[str, Any] | None = None,
     now: datetime | None = None,
+    usual_zone: str = "UTC",
 ) -> Schedule:
     """Build a schedule from a caller's options, or refuse the invalid one.
 
-    `now` is for schedules that depend on the current day: see `needs_now`.
+    `now` is for schedules that depend on the current day: see `needs_now`. `usual_zone` is the zone of a schedule that
+    names none.
     """
     kinds = zip(KINDS, (run_at, run_in, cron, every, when, rrule), strict=True)
     given = [name for name, value in kinds if value is not None]
@@ -49,16 +51,16 @@ def make_schedule(
         raise InvalidInput(f"{' and '.join(given)} cannot be combined", field=given[1], remedy="give one of them")
     if tz is not None and (not given or given == ["run_at"]):
         raise InvalidInput("a time zone requires cron, rrule, every, when or run_in", field="tz", remedy="omit it")
-    zone = "UTC" if tz is None else check_zone(tz)
+    zone = usual_zone if tz is None else check_zone(tz)
     schedule: Schedule = NOW
     if cron is not None:
-        schedule = read_cron(cron, tz)
+        schedule = read_cron(cron, tz, usual_zone)
     elif rrule is not None:
-        schedule = make_rrule(rrule, tz, None if start_at is None else check_moment(start_at, "start_at"))
+        schedule = make_rrule(rrule, tz, None if start_at is None else check_moment(start_at, "start_at"), usual_zone)
     elif every is not None:
         schedule = make_every(every, zone)
     elif when is not None:
-        schedule = _said(when, tz, now)
+        schedule = _said(when, tz, now, usual_zone)
     elif run_at is not None:
         schedule = Once(at=check_moment(run_at, "run_at"))
     elif run_in is not None:
@@ -76,11 +78,11 @@ def make_schedule(
     return schedule
 
 
-def needs_now(*, run_in: Length | None = None, when: str | None = None, tz: str | None = None) -> bool:
+def needs_now(*, run_in: Length | None = None, when: str | None = None, tz: str = "UTC") -> bool:
     """Whether these options mean something else on another day: words, and delays in calendar days or months."""
     if when is not None:
         return True
-    return run_in is not None and counts_in_calendar(run_in, "UTC" if tz is None else check_zone(tz))
+    return run_in is not None and counts_in_calendar(run_in, check_zone(tz))
 
 
 def match_days(schedule: Schedule, match: object) -> Schedule:
@@ -92,12 +94,12 @@ def match_days(schedule: Schedule, match: object) -> Schedule:
     return schedule if match == "either" else make_cron(on_both_days(schedule.line), schedule.zone)
 
 
-def _said(text: str, zone: str | None, now: datetime | None) -> Schedule:
+def _said(text: str, zone: str | None, now: datetime | None, usual_zone: str) -> Schedule:
     if now is None:
         raise InvalidInput(
             "words require the current day", field="when", remedy="set now=, or use cron, every or run_at"
         )
     try:
-        return parse_schedule(text, zone=zone, now=now)
+        return parse_schedule(text, zone=zone, now=now, usual_zone=usual_zone)
     except InvalidInput as error:
         raise InvalidInput(error.message, field="when", remedy=error.remedy) from None

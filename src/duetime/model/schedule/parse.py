@@ -23,21 +23,22 @@ _CRON_FIELD = re.compile(r"[0-9*/,\-?#HLW()]+", re.IGNORECASE)
 _DURATION = re.compile(r"P[0-9T].*|(?:[0-9.]+ ?(?:w|d|h|ms|m|s) ?)+")
 
 
-def parse_schedule(text: str, *, zone: str | None = None, now: datetime) -> Schedule:
+def parse_schedule(text: str, *, zone: str | None = None, now: datetime, usual_zone: str = "UTC") -> Schedule:
     """The schedule that a text means: `0 9 * * MON`, `PT15M` (every 15 minutes), `R5/2026-01-01T00:00:00Z/PT1H`,
     `2026-11-15T09:00:00+01:00`, or words such as "every weekday at 9am". It reads back what `exact_form` writes.
 
-    A recurring schedule in words keeps its words: equal words mean an equal schedule, whenever they are submitted.
+    `usual_zone` is the zone if neither `zone` nor the text names one. A recurring schedule in words keeps its words:
+    equal words mean an equal schedule, whenever they are submitted.
     """
-    place = "UTC" if zone is None else check_zone(zone)
+    place = usual_zone if zone is None else check_zone(zone)
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
         raise InvalidInput("is not a schedule", field="schedule", remedy="such as '0 9 * * MON' or 'every 15 minutes'")
     given = " ".join(text.split())
     kind, _, rest = given.partition(" ")
     if looks_like_a_rule(rule := given.removeprefix("rrule ")):
-        return make_rrule(rule, zone)
+        return make_rrule(rule, zone, usual_zone=usual_zone)
     if kind == "cron" or is_dialect(given) or _is_cron(given.partition(";")[0].split(" ")):
-        return read_cron(given.removeprefix("cron "), zone)
+        return read_cron(given.removeprefix("cron "), zone, usual_zone)
     if looks_like_a_moment(moment := given.removeprefix("at ")):
         return Once(at=check_moment(moment, "schedule"))
     if _is_interval(interval := given.removeprefix("every ")):

@@ -41,15 +41,18 @@ class RRule(Recurrence, frozen=True, tag="rrule", omit_defaults=True):
         return rrule_walk(self.rule, self.zone, self.exclude)
 
 
-def make_rrule(text: str, zone: str | None = None, start_at: datetime | None = None) -> RRule:
-    """Validate a rule. Its zone is that of its DTSTART, or the given one; `start_at` may replace its DTSTART."""
+def make_rrule(text: str, zone: str | None = None, start_at: datetime | None = None, usual_zone: str = "UTC") -> RRule:
+    """Validate a rule. Its zone is that of its DTSTART, or the given one, or `usual_zone`; `start_at` may replace its
+    DTSTART."""
     written = split_rule(text)
     if written.zone is not None:
         named = _checked(written.zone)
         if zone is not None and zone != named:
             raise InvalidInput(f"DTSTART says {named}, and tz says {zone}", field="tz", remedy="give one of them")
         zone = named
-    place = "UTC" if zone is None else check_zone(zone)
+    if zone is None and written.begin is not None and written.begin.endswith("Z"):
+        usual_zone = "UTC"
+    place = usual_zone if zone is None else check_zone(zone)
     begin = _begin(written, place)
     if begin is None and start_at is not None:
         begin = wall_of(start_at, zone_named(place)).replace(microsecond=0, fold=0)

@@ -1,6 +1,6 @@
 """Submit and complete inside the caller's transaction, on the caller's connection.
 
-Two schema-qualified functions do the work, so that the caller's role needs no rights on the tables.
+Schema-qualified functions do the work, so that the caller's role needs no rights on the tables.
 """
 
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost
+from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob
 from duetime.store.caller_connections import POSTGRES, caller_connection
 from duetime.store.postgres.database import OVER_QUOTA, TOO_MANY_LANES
@@ -23,6 +24,7 @@ _SUBMIT = (
     " {idempotency_key}::text, {fingerprint}::bytea, {label_kinds}::text[], {label_values}::text[],"
     " {payload_ref}::uuid, {lanes_per_tenant}::integer)"
 )
+_DEFAULTS = "select duetime.tenant_defaults({tenant_id}::integer)"
 _COMPLETE = (
     "select duetime.complete_run({run_id}::uuid, {fence}::integer, {worker_id}::uuid, {result}::bytea, {logs}::bytea)"
 )
@@ -49,7 +51,7 @@ class CallerTransactionRole(Role):
                 options=job.options,
                 timeout_ms=job.timeout_ms,
                 idempotency_key=job.idempotency_key,
-                fingerprint=job.fingerprint,
+                fingerprint=job.fingerprint if job.request_fingerprint is None else job.request_fingerprint,
                 label_kinds=[kind for kind, _ in labels],
                 label_values=[value for _, value in labels],
                 payload_ref=payload_of(job),
@@ -58,6 +60,13 @@ class CallerTransactionRole(Role):
         except Exception as error:
             raise _meaning(error) from error
         return UUID(str(job_id))
+
+    async def defaults_within(self, connection: object, tenant_id: int) -> Defaults:
+        try:
+            found: Any = await _call(connection, _DEFAULTS, tenant_id=tenant_id)
+        except Exception as error:
+            raise _meaning(error) from error
+        return None if found is None else bytes(found)
 
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None

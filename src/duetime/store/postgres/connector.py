@@ -14,6 +14,7 @@ import logging
 from typing import Any
 
 import asyncpg
+from asyncpg import connect_utils
 
 from duetime.errors import reason_of
 from duetime.process.ending import end_tasks
@@ -22,6 +23,19 @@ from duetime.settings.database_hosts import Host, hosts_of
 from duetime.store.postgres.pool import Connection
 
 log = logging.getLogger("duetime.store")
+
+
+class _TlsUpgrade(connect_utils.TLSUpgradeProto):
+    """A login that is cancelled while its TCP connection is being made leaves nothing that waits for this future.
+    asyncio would log its exception as never retrieved."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if not self.on_data.cancelled():
+            self.on_data.exception()
+
+
+connect_utils.TLSUpgradeProto = _TlsUpgrade  # type: ignore[misc]
 
 HOST_DEADLINE = 2.0
 """Seconds for one login at one of several hosts. Three of them and a search fit into the deadline of a caller."""

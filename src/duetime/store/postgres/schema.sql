@@ -73,7 +73,8 @@ create table duetime.tenants (
     submissions_per_second double precision,
     fires_per_second double precision,
     quotas jsonb, -- the other limits by name (store/rules/quotas.py)
-    encrypt_args boolean not null default false
+    encrypt_args boolean not null default false,
+    defaults bytea -- the options that its jobs get unless they are given others; null: none
 );
 insert into duetime.tenants (id, name) overriding system value values (1, 'default');
 select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);

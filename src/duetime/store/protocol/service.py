@@ -70,6 +70,10 @@ class Tenants(Protocol):
     async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
         """Change what is given. Raises `NotFound`, `NameTaken`."""
 
+    async def change_defaults(self, tenant_id: int, change: Callable[[Defaults], Defaults]) -> Tenant:
+        """Replace the default options of the tenant's jobs by what `change` makes of the current ones, however other
+        changes race. Nothing changes if it raises, and it may be called again. Raises `NotFound`."""
+
     async def usage(self, tenant_id: int, kind: str, most: int) -> int:
         """How much the tenant has of a kind that is checked against an estimate (`ESTIMATED`), counted up to `most`.
 

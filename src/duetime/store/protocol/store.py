@@ -19,6 +19,7 @@ import msgspec
 from duetime.crypto.sealer import Sealer
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
 from duetime.model.calendar import Calendar
+from duetime.model.defaults import Defaults
 from duetime.model.edit import Changes
 from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
 from duetime.model.idempotency import KeyedRequest
@@ -477,6 +478,9 @@ class CallerTransactions(Protocol):
 
         Raises `InvalidInput` if the store does not support this kind of connection.
         """
+
+    async def defaults_within(self, connection: object, tenant_id: int) -> Defaults:
+        """The default options of the tenant's jobs, read on the caller's connection."""
 
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None

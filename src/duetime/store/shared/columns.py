@@ -26,13 +26,13 @@ class Kind(Enum):
 _NAMES = {
     Kind.PLAIN: """
         action actor address age agent answer args arguments arrived attempt attempt_state attempts bad body busy bytes
-        checkpoint checksum child claim_no count counted crowd day dead_letters depth detail digest done end_state ends
-        error errors exit_code expires failed failure fence fingerprint fires_per_second flow followed generation hash
-        held_back hint history home_lane identity jobs key key_name keys kind lane_id level limit_id live logs losses
-        lost made marks message met missed name name_hash need nodes note number object options otherwise owed owner
-        parent parked_by pass_no pauses ping pings place plan problem progress put_off_by queue quotas rate read
-        readings reason received repeated requested_by result retried revision role rows rule run_us running
-        running_runs runs said schedule seen settings size skipped slots standing state state_before status step
+        checkpoint checksum child claim_no count counted crowd day dead_letters defaults depth detail digest done
+        end_state ends error errors exit_code expires failed failure fence fingerprint fires_per_second flow followed
+        generation hash held_back hint history home_lane identity jobs key key_name keys kind lane_id level limit_id
+        live logs losses lost made marks message met missed name name_hash need nodes note number object options
+        otherwise owed owner parent parked_by pass_no pauses ping pings place plan problem progress put_off_by queue
+        quotas rate read readings reason received repeated requested_by result retried revision role rows rule run_us
+        running running_runs runs said schedule seen settings size skipped slots standing state state_before status step
         stored_jobs stretch submissions_per_second tag target task tenant tenant_id text there tier timeout_ms
         token_hash told trial tried trips unended unmet unplanned value version waits wanted weight wrapped wrapped_by
     """,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from duetime.model.defaults import Defaults, decode_defaults
+from duetime.model.defaults import Defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, QueueHead, TaskInfo
 from duetime.store.protocol.store import Claims
@@ -67,7 +67,7 @@ class QueueRole(SharedRole):
 
     async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
         rows = await self.transactions.reading(tenant_id).rows("list_task_defaults", tenant_id=tenant_id)
-        return {row["name"]: decode_defaults(row["said"]) for row in rows}
+        return {row["name"]: row["said"] for row in rows}
 
     async def task_schemas(self, tenant_id: int) -> dict[str, str]:
         rows = await self.transactions.reading(tenant_id).rows("list_task_schemas", tenant_id=tenant_id)

@@ -1,8 +1,11 @@
 """Tenants, and the secrets that all nodes share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
+import msgspec
+
+from duetime.model.defaults import Defaults
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
 from duetime.store.protocol.store import Claims
 from duetime.store.rules.quotas import column_values
@@ -70,6 +73,17 @@ class TenancyRole(SharedRole):
             raise taken(change.name) from error
         await self._claims.rules()
         return changed
+
+    async def change_defaults(self, tenant_id: int, change: Callable[[Defaults], Defaults]) -> Tenant:
+        async def work(transaction: Transaction) -> Tenant:
+            row = await transaction.row("lock_tenant", tenant_id=tenant_id)
+            if row is None:
+                raise no_tenant(str(tenant_id))
+            defaults = change(row["defaults"])
+            await transaction.execute("put_defaults", tenant_id=tenant_id, defaults=defaults)
+            return msgspec.structs.replace(stored_tenant(row), defaults=defaults)
+
+        return await self.transactions.run(work)
 
     async def encrypting_tenants(self) -> frozenset[int]:
         return frozenset([row["id"] for row in await self.transactions.rows("encrypting_tenants")])

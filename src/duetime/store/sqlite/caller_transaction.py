@@ -12,6 +12,7 @@ from uuid import UUID
 
 from duetime.errors import InvalidInput, LeaseLost
 from duetime.model.attempt import AttemptState, Completion
+from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob
 from duetime.model.retry import SUCCEED
 from duetime.store.caller_connections import SQLITE, SqliteSession, caller_connection
@@ -41,6 +42,14 @@ class CallerTransactionRole(Role):
                 self._intake().insert_any(SqliteTransaction(connection, now), tenant_id, [job]),
             )
             return answer.job_id
+
+        return await self._within(connection, work)
+
+    async def defaults_within(self, connection: object, tenant_id: int) -> Defaults:
+        def work(connection: Connection, now: int) -> Defaults:
+            (tenant,) = connection.records("find_tenant_by_id", {"tenant_id": tenant_id})
+            defaults: Defaults = tenant["defaults"]
+            return defaults
 
         return await self._within(connection, work)
 

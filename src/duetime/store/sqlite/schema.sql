@@ -27,7 +27,8 @@ create table tenants (
     submissions_per_second real,
     fires_per_second real,
     quotas text, -- the other limits by name, as JSON (store/rules/quotas.py)
-    encrypt_args integer not null default 0
+    encrypt_args integer not null default 0,
+    defaults blob -- the options that its jobs get unless they are given others; null: none
 ) strict;
 insert into tenants (id, name, created_at) values (1, 'default', unixepoch() * 1000000);
 

@@ -10,16 +10,16 @@ changed once more by its last owner.
 """
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from duetime.errors import AccessDenied, InvalidInput, NotFound, QuotaExceeded
+from duetime.errors import AccessDenied, InvalidInput, KeyInFlight, KeyReused, NotFound, QuotaExceeded
 from duetime.ids import new_id, show
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
@@ -57,6 +57,7 @@ Item = TypeVar("Item", RunItem, DeadLetter)
 
 SHARED = ("concurrency_key", "concurrency", "rate_key", "rate")
 """Keys and their values: the last run with a key sets them for all jobs of the tenant that have it."""
+_TOGETHER = 5000
 
 
 def closed() -> AccessDenied:
@@ -121,12 +122,6 @@ class Bounds:
     async def run(self, tenant_id: int, run_id: UUID) -> None:
         if run_id not in await self.runs(tenant_id, [run_id]):
             raise NotFound(f"there is no run {show('run', run_id)}")
-
-    async def event(self, event: Event) -> Event | None:
-        """The part of an event that is in the scope; None if nothing is."""
-        inside = await (self.jobs if event.kind.of_jobs else self.runs)(event.tenant_id, event.ids)
-        ids = tuple(each for each in event.ids if each in inside)
-        return replace(event, ids=ids) if ids else None
 
     def agrees(self, filter: JobFilter | RunFilter | DeadFilter) -> bool:
         """Whether the filter asks for anything in the scope."""
@@ -193,9 +188,22 @@ class Bounds:
         wrong = (name for name, value in self.scope.named().items() if not Scope(**{name: value}).admits(facts))
         return InvalidInput(f"must be in the scope of the caller: {self.scope}", field=next(wrong), remedy="omit it")
 
-    def private(self, request: KeyedRequest | None) -> KeyedRequest | None:
-        """The request, with a key that no other scope can meet."""
-        return None if request is None else KeyedRequest(self.scope.private_key(request.key), request.fingerprint)
+    @overload
+    def keyed(self, request: KeyedRequest) -> AbstractContextManager[KeyedRequest]: ...
+    @overload
+    def keyed(self, request: KeyedRequest | None) -> AbstractContextManager[KeyedRequest | None]: ...
+
+    @contextmanager
+    def keyed(self, request: KeyedRequest | None) -> Iterator[Any]:
+        """The request inside the block, with a key that no other scope can meet. The request learns whether it was
+        answered before."""
+        if request is None:
+            yield None
+            return
+        kept = KeyedRequest(self.scope.private_key(request.key), request.fingerprint)
+        with _own_keys((request.key, kept.key)):
+            yield kept
+        request.replayed = kept.replayed
 
     def private_job(self, job: NewJob) -> NewJob:
         if job.idempotency_key is None:
@@ -203,6 +211,45 @@ class Bounds:
         # A nonce is a key like any other here: an id that is computed from it could meet another caller's.
         job_id = new_id() if job.by_nonce else job.id
         return replace(job, id=job_id, idempotency_key=self.scope.private_key(job.idempotency_key), by_nonce=False)
+
+
+class EventFacts:
+    """What of the jobs and runs in some events of a tenant decides about scopes: read once, however many callers with a
+    scope listen."""
+
+    def __init__(self, jobs: Mapping[UUID, Facts], jobs_of_runs: Mapping[UUID, UUID]) -> None:
+        self._jobs = jobs
+        self._jobs_of_runs = jobs_of_runs
+
+    @classmethod
+    async def of(cls, lists: Lists, tenant_id: int, events: Iterable[Event]) -> "EventFacts":
+        jobs, runs = set[UUID](), set[UUID]()
+        for event in events:
+            (jobs if event.kind.of_jobs else runs).update(event.ids)
+        jobs_of_runs: dict[UUID, UUID] = {}
+        for some in _parts(runs):
+            jobs_of_runs |= await lists.jobs_of_runs(tenant_id, some)
+        facts: dict[UUID, Facts] = {}
+        for some in _parts(jobs | set(jobs_of_runs.values())):
+            facts |= await lists.facts_of_jobs(tenant_id, some)
+        return cls(facts, jobs_of_runs)
+
+    def within(self, scope: Scope, event: Event) -> Event | None:
+        """The part of an event that is in the scope; None if nothing is."""
+        ids = tuple(each for each in event.ids if self._admits(scope, each, event))
+        return replace(event, ids=ids) if ids else None
+
+    def _admits(self, scope: Scope, each: UUID, event: Event) -> bool:
+        job_id = each if event.kind.of_jobs else self._jobs_of_runs.get(each)
+        facts = None if job_id is None else self._jobs.get(job_id)
+        return facts is not None and facts.queue is not None and scope.admits(facts)
+
+
+def _parts(ids: Collection[UUID]) -> Iterator[list[UUID]]:
+    """A few thousand at a time: an event can name the jobs of a whole batch."""
+    listed = list(ids)
+    for start in range(0, len(listed), _TOGETHER):
+        yield listed[start : start + _TOGETHER]
 
 
 def refused(field: str, remedy: str) -> InvalidInput:
@@ -332,8 +379,8 @@ class ScopedControl(_Scoped[Control]):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         await self._bounds.job(tenant_id, job_id)
-        kept = self._bounds.private(request)
-        return _told(request, kept, await self._inner.trigger_job(tenant_id, job_id, nonce, kept))
+        with self._bounds.keyed(request) as kept:
+            return await self._inner.trigger_job(tenant_id, job_id, nonce, kept)
 
     async def backfill_job(
         self,
@@ -345,8 +392,8 @@ class ScopedControl(_Scoped[Control]):
         request: KeyedRequest | None = None,
     ) -> int:
         await self._bounds.job(tenant_id, job_id)
-        kept = self._bounds.private(request)
-        return _told(request, kept, await self._inner.backfill_job(tenant_id, job_id, fires, nonce, rate, kept))
+        with self._bounds.keyed(request) as kept:
+            return await self._inner.backfill_job(tenant_id, job_id, fires, nonce, rate, kept)
 
 
 class Submitting(Protocol):
@@ -366,13 +413,16 @@ class ScopedSubmitting:
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
         await self._bounds.check(tenant_id, [job])
-        with _no_count():
-            return await self._inner.submit(tenant_id, self._bounds.private_job(job))
+        kept = self._bounds.private_job(job)
+        with _no_count(), _own_keys((job.idempotency_key, kept.idempotency_key)):
+            return await self._inner.submit(tenant_id, kept)
 
     async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         await self._bounds.check(tenant_id, jobs)
-        with _no_count():
-            return await self._inner.submit_all(tenant_id, [self._bounds.private_job(job) for job in jobs])
+        kept = [self._bounds.private_job(job) for job in jobs]
+        named = [(job.idempotency_key, each.idempotency_key) for job, each in zip(jobs, kept, strict=True)]
+        with _no_count(), _own_keys(*named):
+            return await self._inner.submit_all(tenant_id, kept)
 
 
 @contextmanager
@@ -386,6 +436,19 @@ def _no_count() -> Iterator[None]:
         raise QuotaExceeded("the tenant has reached a limit", field=error.field, remedy=error.remedy) from None
 
 
+@contextmanager
+def _own_keys(*keys: tuple[str | None, str | None]) -> Iterator[None]:
+    """An error about an idempotency key names it as the caller gave it, not as the tenant's keys hold it."""
+    try:
+        yield
+    except (KeyReused, KeyInFlight) as error:
+        for given, kept in keys:
+            if kept is not None and repr(kept) in error.message:
+                told = error.message.replace(repr(kept), repr(given))
+                raise type(error)(told, field=error.field, remedy=error.remedy) from None
+        raise
+
+
 class ScopedReplay(_Scoped[Replay]):
     async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
         await self._bounds.job(tenant_id, job_id)
@@ -393,8 +456,8 @@ class ScopedReplay(_Scoped[Replay]):
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         await self._bounds.run(tenant_id, run_id)
-        kept = self._bounds.private(request)
-        return _told(request, kept, await self._inner.retry_run(tenant_id, run_id, nonce, kept))
+        with self._bounds.keyed(request) as kept:
+            return await self._inner.retry_run(tenant_id, run_id, nonce, kept)
 
     async def replay_dead_letters(
         self,
@@ -406,10 +469,9 @@ class ScopedReplay(_Scoped[Replay]):
         delay: timedelta = timedelta(0),
         request: KeyedRequest | None = None,
     ) -> Replayed:
-        kept = self._bounds.private(request)
         await self._check(tenant_id, filter)
-        found = await self._inner.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, kept)
-        return _told(request, kept, found)
+        with self._bounds.keyed(request) as kept:
+            return await self._inner.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, kept)
 
     async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
         await self._check(tenant_id, filter)
@@ -433,18 +495,9 @@ class ScopedFigures(_Scoped[Figures]):
 
 class ScopedAnswers(_Scoped[Answers]):
     async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
-        kept = self._bounds.private(request)
-        assert kept is not None
-        return _told(request, kept, await self._inner.begin_request(tenant_id, kept))
+        with self._bounds.keyed(request) as kept:
+            return await self._inner.begin_request(tenant_id, kept)
 
     async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
-        kept = self._bounds.private(request)
-        assert kept is not None
-        await self._inner.end_request(tenant_id, kept, answer)
-
-
-def _told(request: KeyedRequest | None, kept: KeyedRequest | None, answer: T) -> T:
-    """The answer; and the request learns whether it was answered before."""
-    if request is not None and kept is not None:
-        request.replayed = kept.replayed
-    return answer
+        with self._bounds.keyed(request) as kept:
+            await self._inner.end_request(tenant_id, kept, answer)

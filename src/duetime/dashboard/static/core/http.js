@@ -21,6 +21,10 @@ export function onSessionOver(callback) {
   return () => whenOver.delete(callback);
 }
 
+export function sessionIsOver() {
+  whenOver.forEach((callback) => callback());
+}
+
 export function headersFor(more = {}) {
   const name = namedTenant();
   return name ? { "Duetime-Tenant": name, ...more } : more;
@@ -36,7 +40,7 @@ export async function ask(method, path, { query, body, headers, signal } = {}) {
   });
   if (answer.ok) return answer.json();
   const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
-  if (problem.status === 401 && path !== "/login") whenOver.forEach((callback) => callback());
+  if (problem.status === 401 && path !== "/login") sessionIsOver();
   throw problem;
 }
 

@@ -1,9 +1,15 @@
 // One event stream for the whole page. Events are summed up and passed on at most once a second, so a thousand of them
 // cost no more than one. While the page is hidden, nothing is passed on.
+//
+// The stream is opened again whenever it ends, and when nothing has come for longer than the server is ever silent: a
+// connection can die without a sign. A page that only listens learns here that its session is over.
 
-import { headersFor } from "./http.js";
+import { headersFor, sessionIsOver } from "./http.js";
 
 const MOST_IDS = 500;
+const SILENT = 40000;
+const FIRST_WAIT = 250;
+const LONGEST_WAIT = 15000;
 const AT_MOST_EVERY = 1000;
 
 const listeners = new Set();
@@ -41,32 +47,49 @@ export function closeStream() {
 }
 
 async function follow(signal) {
-  for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15000)) {
-    try {
-      if (await read(signal)) wait = 250;
-    } catch (error) {
-      if (signal.aborted) return;
-    }
+  let wait = FIRST_WAIT;
+  while (!signal.aborted) {
+    const lived = await read(signal);
+    if (signal.aborted) return;
     tell("away");
+    // However a stream ended that was up, the next one is tried soon: only refusals make the waits longer.
+    wait = lived ? FIRST_WAIT : Math.min(wait * 2, LONGEST_WAIT);
     await new Promise((done) => setTimeout(done, wait));
   }
 }
 
+/** Read one stream to its end; whether it was up. */
 async function read(signal) {
-  const headers = headersFor(last ? { "Last-Event-ID": last } : {});
-  const answer = await fetch("/v1/events", { headers, signal, cache: "no-store" });
-  if (!answer.ok || !answer.body) return false;
-  const missed = state === "away";
-  tell("live");
-  if (missed) take({ kind: "", ids: [], many: true });
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return true;
-    const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
-    blocks.forEach(understand);
+  const attempt = new AbortController();
+  const abort = () => attempt.abort();
+  signal.addEventListener("abort", abort);
+  let watchdog = setTimeout(abort, SILENT);
+  let lived = false;
+  try {
+    const headers = headersFor(last ? { "Last-Event-ID": last } : {});
+    const answer = await fetch("/v1/events", { headers, signal: attempt.signal, cache: "no-store" });
+    if (answer.status === 401) sessionIsOver();
+    if (!answer.ok || !answer.body) return false;
+    lived = true;
+    const missed = state === "away";
+    tell("live");
+    if (missed) take({ kind: "", ids: [], many: true });
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return lived;
+      clearTimeout(watchdog);
+      watchdog = setTimeout(abort, SILENT);
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      blocks.forEach(understand);
+    }
+  } catch (error) {
+    return lived;
+  } finally {
+    clearTimeout(watchdog);
+    signal.removeEventListener("abort", abort);
   }
 }
 

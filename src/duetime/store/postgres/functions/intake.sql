@@ -150,3 +150,9 @@ begin
     return submit_job.job_id;
 end $$;
 revoke execute on function duetime.submit_job from public;
+
+-- The default options of a tenant's jobs, for callers of `submit_job`: they resolve the options of a job.
+create or replace function duetime.tenant_defaults(tenant integer) returns bytea language sql stable security definer
+    set search_path = pg_catalog, pg_temp
+    as $$ select t.defaults from duetime.tenants t where t.id = tenant $$;
+revoke execute on function duetime.tenant_defaults from public;

@@ -4,7 +4,7 @@ with made as (
         fires_per_second, quotas, created_at)
     values (:name, :tier, :weight, :encrypt_args, :stored_jobs, :running_runs, :submissions_per_second, :fires_per_second, :quotas, duetime.now())
     returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-        quotas, encrypt_args, created_at
+        quotas, encrypt_args, defaults, created_at
 ),
 rated as (insert into duetime.fire_rates (tenant_id) select id from made where fires_per_second is not null)
 select * from made;
@@ -21,7 +21,7 @@ with changed as (
         quotas = case when :limited then :quotas else quotas end
     where id = :tenant_id
     returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-        quotas, encrypt_args, created_at
+        quotas, encrypt_args, defaults, created_at
 ),
 rated as (
     insert into duetime.fire_rates (tenant_id) select id from changed where fires_per_second is not null

@@ -8,7 +8,7 @@ delete from duetime.erasures where tenant_id = :tenant_id and started_at is null
 
 -- lock_tenant: a tenant, locked against other changes
 select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-    quotas, encrypt_args, created_at
+    quotas, encrypt_args, defaults, created_at
 from duetime.tenants where id = :tenant_id for update;
 
 -- set_tenant_state: close a tenant, or open it again

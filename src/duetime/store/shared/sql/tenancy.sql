@@ -1,17 +1,20 @@
 -- find_tenant: a tenant by its name
 select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-    quotas, encrypt_args, created_at
+    quotas, encrypt_args, defaults, created_at
 from duetime.tenants where name = :name;
 
 -- find_tenant_by_id: a tenant by its number
 select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-    quotas, encrypt_args, created_at
+    quotas, encrypt_args, defaults, created_at
 from duetime.tenants where id = :tenant_id;
 
 -- list_tenants: the tenants above an id
 select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-    quotas, encrypt_args, created_at
+    quotas, encrypt_args, defaults, created_at
 from duetime.tenants where id > :after order by id limit :limit;
+
+-- put_defaults: the default options of a tenant's jobs
+update duetime.tenants set defaults = :defaults where id = :tenant_id;
 
 -- keep_secret: store a secret unless there is one
 insert into duetime.secrets (name, value) values (:name, :fresh) on conflict do nothing;

@@ -4,7 +4,7 @@ insert into tenants (name, tier, weight, stored_jobs, running_runs, submissions_
 values (:name, :tier, :weight, :stored_jobs, :running_runs, :submissions_per_second, :fires_per_second, :quotas,
     :encrypt_args, :now)
 returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-    quotas, encrypt_args, created_at;
+    quotas, encrypt_args, defaults, created_at;
 
 -- update_tenant: change what is given; limits as a whole
 update tenants
@@ -17,7 +17,7 @@ set name = coalesce(:name, name), state = coalesce(:state, state), tier = coales
     quotas = case when :limited then :quotas else quotas end
 where id = :tenant_id
 returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
-    quotas, encrypt_args, created_at;
+    quotas, encrypt_args, defaults, created_at;
 
 -- set_first_limits: the limits of the tenant that a new database has
 update tenants set quotas = :quotas where id = :tenant_id;
