@@ -70,6 +70,7 @@ SUBJECTS: tuple[tuple[FigureName, float, str], ...] = (
 """Rules that read everything that rules about jobs can read."""
 ELSEWHERE = {
     "submit_within": "inside of the caller's transaction, which an error takes back: test_transactional.py",
+    "defaults_within": "the same: test_tenant_defaults.py",
     "complete_within": "the same: test_completing_within.py",
     "held_in_transactions": "asked for where a task completes its run in such a transaction: test_completing_within.py",
     "counts": "asked for by tests alone",
@@ -207,6 +208,8 @@ async def tenants_and_keys(tour: Tour) -> None:
     await tour.once(lambda: client.create_tenant("acme", weight=2), tenant_is_there)
     assert (await client.change_tenant("acme", weight=3)).weight == 3
     assert (await client.get_tenant("acme")).weight == 3
+    assert (await client.change_defaults(warn_after="1h")).warn_after == "1h"
+    assert (await client.set_defaults()).warn_after is None
     await client.change_tenant(
         "default", limits={"stored_jobs": 1000, "submissions_per_second": 1000}
     )  # counted from here on

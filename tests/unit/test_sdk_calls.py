@@ -18,6 +18,7 @@ from starlette.background import BackgroundTask
 
 import duetime
 from duetime import App, InvalidInput, NotFound, RetryPolicy
+from duetime.ids import new_id
 from duetime.sdk.blocking import SyncApp
 from duetime.sdk.order import Order
 from duetime.spec.resolved import NOTHING_GIVEN, merged, resolve
@@ -149,6 +150,7 @@ def test_a_task_and_a_configured_task_are_resolved_once(send: Any) -> None:
     assert send.resolved is send.base is urgent.base
 
 
+_JOB = new_id()
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"queue": "a", "priority": "HIGH"},
@@ -158,6 +160,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"retry": RetryPolicy(retries=7, base=1.0, give_up_on=(KeyError,))},
     {"retry": {"retries": 7, "base": 1.0, "give_up_on": ["KeyError"]}},
     {"delivery": "at_most_once"},
+    {"delivery": "at_least_once"},
     {"timeout": "5s", "tags": ["a"], "name": "n", "key": "k"},
     {"timeout": None, "tags": ["b"]},
     {"concurrency_key": "c", "concurrency": 3},
@@ -173,7 +176,7 @@ def test_merged_options_mean_what_they_mean_one_after_the_other(earlier: dict[st
 
     def outcome(resolved: Callable[[], Any]) -> Any:
         try:
-            return resolved()
+            return resolved().job(1, "send", b"{}", job_id=_JOB)
         except InvalidInput as error:
             return str(error)
 

@@ -24,6 +24,8 @@ from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
 from duetime.sdk.jobs import Jobs
 from duetime.sdk.order import Order
 from duetime.sdk.store_jobs import StoreJobs
+from duetime.sdk.store_jobs import StoreJobs, check_without_day
+from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.settings.kinds import without_password
 from duetime.spec.resolved import Resolved, base_of
@@ -157,6 +159,7 @@ class Stores:
     async def submit_within(self, connection: object, order: Order) -> Submitted:
         """Store a job in the caller's transaction. The defaults of the tenant are read there too, now and then."""
         jobs = self._for_caller_transaction()
+        check_without_day(order)  # before the connection is used
         known = self._within
         if known is None or monotonic() - known[0] >= REMEMBERED:
             defaults = await jobs.store.caller_transactions.defaults_within(connection, DEFAULT_TENANT)

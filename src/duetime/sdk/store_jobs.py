@@ -54,13 +54,7 @@ class StoreJobs:
 
     async def submit_within(self, connection: object, order: Order, usual: Resolved) -> Submitted:
         """Store a job in the caller's transaction. `usual` are the defaults of the tenant."""
-        if needs_the_day([order], usual):
-            field = "run_in" if order.given.get("when") is None else "when"
-            raise InvalidInput(
-                f"{order.given[field]!r} depends on the current day, which is unknown inside your transaction",
-                field=field,
-                remedy="use run_at, or a duration in hours",
-            )
+        check_without_day(order, usual)
         jobs = make_jobs([order], lambda: self._rules, max_payload=self.settings.max_payload, usual=usual)
         with traced(self._tracer, jobs) as (remembering,):
             return Submitted(
@@ -182,3 +176,14 @@ class StoreJobs:
     @cached_property
     def _tracer(self) -> Tracer | None:
         return make_tracer() if self.settings.traces == "on" else None
+
+
+def check_without_day(order: Order, usual: Resolved = NOTHING_GIVEN) -> None:
+    """Refuse a time that depends on the current day."""
+    if needs_the_day([order], usual):
+        field = "run_in" if order.given.get("when") is None else "when"
+        raise InvalidInput(
+            f"{order.given[field]!r} depends on the current day, which is unknown inside your transaction",
+            field=field,
+            remedy="use run_at, or a duration in hours",
+        )
