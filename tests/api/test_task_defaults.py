@@ -7,6 +7,7 @@ import pytest
 from duetime import App, RetryPolicy
 from duetime.ids import new_id
 from duetime.model.access import Role
+from duetime.model.defaults import decode_defaults
 from duetime.model.worker import WorkerInfo
 from tests.contract.hands import LEASE
 from tests.support.served import Served
@@ -158,5 +159,8 @@ async def test_a_key_that_is_bound_to_queues_leads_no_other_jobs_there(api: Serv
     await tell(mail, send={"queue": "mail", "timeout": "2m"}, fresh={"queue": "mail"})
     await tell(mail, send={"queue": "billing"})
     told = await api.store.queues.task_defaults(1)
-    assert {name: said.queue for name, said in told.items()} == {"charge": "billing", "send": "mail", "fresh": "mail"}
-    assert [told[name].timeout_ms for name in ("charge", "send")] == [60_000, 120_000]
+    assert {name: decode_defaults(said) for name, said in told.items()} == {
+        "charge": {"queue": "billing", "timeout": "1m"},
+        "send": {"queue": "mail", "timeout": "2m"},
+        "fresh": {"queue": "mail"},
+    }

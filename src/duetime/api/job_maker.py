@@ -12,12 +12,12 @@ import msgspec
 from duetime.codec.schema_types import ArgumentCheck
 from duetime.errors import InvalidInput
 from duetime.model import json
-from duetime.model.defaults import Defaults, encode_defaults
+from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob
 from duetime.model.scope import Scope
 from duetime.model.target import check_not_reserved
 from duetime.spec.derived import OPTIONS
-from duetime.spec.resolved import NOTHING_GIVEN, Resolved, base_of, is_told_by_day, resolve
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, base_of, is_told_by_day, resolve, written_defaults
 from duetime.store.wrappers.scoped import SHARED, refused
 from duetime.targets.validation import TargetRules
 from duetime.wire.jobs import JobRequest
@@ -155,5 +155,6 @@ def _fitted(request: JobRequest, scope: Scope) -> JobRequest:
 
 def read_defaults(body: TaskDefaults) -> Defaults:
     """The defaults of a task, checked like the options of a job."""
-    resolve(NOTHING_GIVEN, msgspec.structs.asdict(body), decoded=True)
-    return encode_defaults(msgspec.to_builtins(body))
+    given = msgspec.structs.asdict(body)
+    resolve(NOTHING_GIVEN, given, decoded=True)
+    return written_defaults(given)

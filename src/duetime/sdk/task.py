@@ -13,14 +13,14 @@ import msgspec
 
 from duetime.errors import InvalidInput
 from duetime.model import json
-from duetime.model.defaults import Defaults, encode_defaults
+from duetime.model.defaults import Defaults
 from duetime.model.name import check_name
 from duetime.model.target import check_not_reserved
 from duetime.sdk.pending import begins_later
 from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
 from duetime.spec.derived import OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OPTIONS, Declared
 from duetime.spec.options import ScheduleOptions, SubmitOptions, TaskOptions
-from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve, written_defaults
 from duetime.worker.context import Context, SyncContext
 from duetime.worker.hooks import FailedAttempt, SucceededAttempt
 from duetime.worker.middleware import Middleware
@@ -155,7 +155,7 @@ class Task(Generic[P, R_co]):
     @property
     def defaults(self) -> Defaults:
         """The defaults of its jobs."""
-        return encode_defaults({name: OPTIONS[name].kind.write(value) for name, value in self.declared.items()})
+        return written_defaults(self.declared)
 
     def over(self, usual: Resolved) -> tuple[Resolved, Resolved | None]:
         """`base` and `resolved`, on top of the defaults of a tenant."""

@@ -179,7 +179,7 @@ def read_retry(value: object, field: str) -> RetryPolicy:
 
 
 def write_retry(value: Any) -> Any:
-    if not isinstance(value, RetryPolicy):
+    if not isinstance(value, RetryPolicy | RetryBody):
         return value
     policy, usual = msgspec.structs.asdict(read_retry(value, "retry")), msgspec.structs.asdict(RetryPolicy())
     return {name: part for name, part in policy.items() if part != usual[name]}

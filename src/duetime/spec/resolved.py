@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
-from duetime.model.defaults import Defaults, decode_defaults
+from duetime.model.defaults import Defaults, decode_defaults, encode_defaults
 from duetime.model.dependency import DependsOn
 from duetime.model.edit import Changes
 from duetime.model.job import (
@@ -165,6 +165,11 @@ def resolve(
                 raise _unknown(name, OPTIONS)
             read[name] = readers[name](value)
     return _apply(base, read, now) if read else base
+
+
+def written_defaults(given: Mapping[str, Any]) -> Defaults:
+    """Default options as they are stored: equal ones alike, in whichever form they were given."""
+    return encode_defaults({name: OPTIONS[name].kind.write(each) for name, each in given.items() if each is not None})
 
 
 def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from msgspec import UNSET
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.model.access import Action
-from duetime.model.defaults import Defaults, decode_defaults, encode_defaults
+from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.tenant import Tenant
 from duetime.spec.derived import OF_TENANTS
-from duetime.spec.resolved import tenant_base
+from duetime.spec.resolved import tenant_base, written_defaults
 from duetime.wire.admin import DefaultsPatch, TenantDefaults
 
 routes = Routes("Defaults")
@@ -37,8 +37,7 @@ async def change_defaults(call: Call) -> TenantDefaults:
 
 
 async def _change(call: Call, action: str, *, replace: bool) -> TenantDefaults:
-    said = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
-    given: dict[str, Any] = msgspec.to_builtins(said)
+    given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
 
     def changed(before: Defaults) -> Defaults:
         return _checked({**({} if replace else decode_defaults(before)), **given})
@@ -51,9 +50,8 @@ async def _change(call: Call, action: str, *, replace: bool) -> TenantDefaults:
 
 
 def _checked(given: Mapping[str, Any]) -> Defaults:
-    kept = {name: value for name, value in given.items() if value is not None}
-    tenant_base(kept)
-    return encode_defaults(kept)
+    tenant_base({name: value for name, value in given.items() if value is not None})
+    return written_defaults(given)
 
 
 def defaults_view(tenant: Tenant) -> TenantDefaults:
