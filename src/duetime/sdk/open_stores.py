@@ -23,9 +23,7 @@ from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import LOCK_TIMEOUT, EmbeddedFile
 from duetime.sdk.jobs import Jobs
 from duetime.sdk.order import Order
-from duetime.sdk.store_jobs import StoreJobs
 from duetime.sdk.store_jobs import StoreJobs, check_without_day
-from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.settings.kinds import without_password
 from duetime.spec.resolved import Resolved, base_of
