@@ -35,6 +35,7 @@ VALUES: dict[str, dict[str, Any]] = {
             "annotations": {"nginx.ingress.kubernetes.io/proxy-body-size": "64m"},
         },
         "metrics": {"podMonitor": True, "rules": True},
+        "server": {"serviceAccount": "duetime", "cloudAccess": "duetime-cloud"},
         "worker": APP | {"env": [{"name": "DUETIME_SLOTS", "value": "50"}], "maxUnavailable": 1},
     },
     "keda": {"worker": APP | {"autoscaling": {"by": "keda", "keda": {"slots": 50, "rate": "2000/s"}}}},
@@ -138,6 +139,17 @@ def test_a_pod_has_time_to_end_what_it_runs(kind: str) -> None:
     pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1]) if "lifecycle" in container else 0
     assert grace in (120, 600) and pod["terminationGracePeriodSeconds"] >= grace + pause + 5
     assert ("PodDisruptionBudget", f"test-{kind}") in made
+
+
+@pytest.mark.parametrize("name", ["", "duetime"])
+def test_only_a_server_with_an_account_has_a_token_of_the_cluster(name: str) -> None:
+    made = objects(server={"serviceAccount": name}, worker=APP)
+    tokens = {
+        each: thing["spec"]["template"]["spec"]["automountServiceAccountToken"]
+        for (kind, each), thing in made.items()
+        if kind in ("Deployment", "Job")
+    }
+    assert tokens == {"test-server": bool(name), "test-worker": False, "test-migrate": False}
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,22 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
 from duetime.errors import InvalidInput, NoCredentials, SettingsError
+from duetime.ids import new_id
 from duetime.model.access import Role
+from duetime.model.attempt import Claimed
+from duetime.model.target import KubernetesTarget
 from duetime.settings import Settings
 from duetime.targets.cloud_access import Cluster, read_cloud_access
 from duetime.targets.kube_config import KubeLogin
-from duetime.targets.validation import TargetRules
+from duetime.targets.kube_job import job_manifest, secret_manifest
+from duetime.targets.target_attempt import TargetAttempt
+from duetime.targets.validation import TargetRules, as_target
+from tests.deploy.test_manifests import schemas
 from tests.support.certificates import Authority
 from tests.support.targeting import targeting
 
@@ -57,6 +64,39 @@ def test_what_is_wrong_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         TargetRules(Settings()).make({**TARGET, **change})
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("version", ["1.27", "1.37"])
+def test_the_manifests_are_what_kubernetes_takes(version: str) -> None:
+    """Every field, against the published schemas, which refuse unknown ones."""
+    given = {
+        **TARGET,
+        "command": ["a"],
+        "args": ["b"],
+        "env": {"A": "1", "B": {"secret": "db"}},
+        "working_dir": "/work",
+        "requests": {"cpu": "500m"},
+        "limits": {"memory": "1Gi"},
+        "service_account": "reports",
+        "node_selector": {"disk": "fast"},
+        "tolerations": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}, {}],
+        "priority_class": "high",
+        "image_pull_secrets": ["registry"],
+        "image_pull_policy": "Always",
+        "labels": {"team": "shop"},
+        "restricted": True,
+        "start_within": "5m",
+        "ttl": "2h",
+    }
+    target = as_target(given)
+    assert isinstance(target, KubernetesTarget) and set(given) == {"type", *target.__struct_fields__} - {"cluster"}
+    claimed = Claimed(new_id(), new_id(), 1, 1, 1, 0, 0, 0, 0, b"", None, 90_500, None)
+    attempt = TargetAttempt(1, claimed, "run_1", 90.5)
+    job = job_manifest(target, attempt, "0123456789abcdef")
+    assert job["spec"]["activeDeadlineSeconds"] == 91
+    made = {**job, "metadata": {**job["metadata"], "uid": "u"}}
+    for thing in (job, secret_manifest(made, {"B": "x"})):
+        jsonschema_rs.validator_for(schemas(version)[thing["apiVersion"], thing["kind"]]).validate(thing)
 
 
 def test_the_namespace_is_the_place() -> None:

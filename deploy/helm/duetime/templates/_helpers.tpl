@@ -10,7 +10,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "duetime.pod" -}}
-automountServiceAccountToken: false
 # What Kubernetes tells about a Service called duetime-… reads like settings of duetime.
 enableServiceLinks: false
 securityContext:
