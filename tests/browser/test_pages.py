@@ -35,7 +35,7 @@ PAGES = {
     "/issuers": ("Issuers", "our-app"),
     "/keys": ("Keys", "A key belongs to this tenant"),
     "/sessions": ("Sessions", "This session"),
-    "/tenants": ("Tenants", "default"),
+    "/tenants": ("Tenants", "Each has its own jobs"),
     "/tenants/default": ("default", "Usage this month"),
     "/archive": ("Archive", "This server archives nothing."),
     "/audit": ("Audit", "jobs.create"),

@@ -132,6 +132,8 @@ function Coming({ path, filter, page, place }) {
   </p>`;
 }
 
+const aboutJob = (job) => `${job.schedule.sentence}${nameOf(job) === job.task ? "" : ` · ${job.task}`}`;
+
 /** A head that sorts: by name, the other way round, and by creation again. */
 function NameHead({ order, filter }) {
   if (!isSortable(filter)) return html`<th scope="col">Job</th>`;
@@ -169,7 +171,7 @@ function Table({ page, bars, picked, setPicked, reload, filter, only, order }) {
           ${filter.fires_from && html`<th scope="col">Runs in this time</th>`}
           <th scope="col">Next run</th>
           <th scope="col">Queue</th>
-          <th scope="col" aria-sort=${order === "newest" ? "descending" : null}>Created</th>
+          ${!only && html`<th scope="col" aria-sort=${order === "newest" ? "descending" : null}>Created</th>`}
           ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
         </tr>
       </thead>
@@ -179,7 +181,7 @@ function Table({ page, bars, picked, setPicked, reload, filter, only, order }) {
             ${steers && html`<td class="pick"><input type="checkbox" aria-label=${`Select ${nameOf(job)}`} checked=${picked.has(job.job_id)} onChange=${() => toggle(job.job_id)} /></td>`}
             <td class="wide">
               <a class="job-name" href="/jobs/${job.job_id}">${nameOf(job)}</a>
-              <div class="soft small">${job.schedule.sentence}${nameOf(job) === job.task ? "" : ` · ${job.task}`}</div>
+              <div class="soft small line" title=${aboutJob(job)}>${aboutJob(job)}</div>
             </td>
             <td><${Badge} status=${job.status} /></td>
             <td><${Bars} runs=${bars.get(job.job_id)} none=${job.recurring ? "no runs yet" : ""} /></td>
@@ -187,7 +189,7 @@ function Table({ page, bars, picked, setPicked, reload, filter, only, order }) {
             ${filter.fires_from && html`<td>${number(job.fires)}</td>`}
             <td><${Moment} at=${job.next_run} /></td>
             <td class="soft queue">${job.queue}${job.priority === "MEDIUM" ? "" : ` · ${title(job.priority)}`}</td>
-            <td class="soft"><${Moment} at=${job.created_at} /></td>
+            ${!only && html`<td class="soft"><${Moment} at=${job.created_at} /></td>`}
             ${steers && html`<td class="end"><${JobButtons} job=${job} then=${reload} tight /></td>`}
           </tr>`,
         )}
