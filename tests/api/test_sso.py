@@ -308,6 +308,23 @@ async def test_the_page_after_a_login_is_one_of_this_server(sso_cheap: World) ->
     assert (await sso_cheap.log_in(to="/runs/run_1?a=b#c")).headers["Location"] == "/runs/run_1?a=b#c"
 
 
+async def test_behind_tls_both_cookies_are_secure(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(identity_provider())
+        path = providers_file(tmp_path, one=table_of(one, *RULES))
+        settings = {"oidc_providers": path, "public_url": "https://jobs.example.test"}
+        api = await stack.enter_async_context(served(f"sqlite:///{tmp_path}/duetime.db", **settings))
+        world, host = World(api, one, one), {"Host": "jobs.example.test"}
+        one.person["groups"] = ["ops"]
+        location, cookies = await world.begin(**host)
+        assert list(cookies) == ["__Host-duetime_login"]
+        plain = {"duetime_login": cookies["__Host-duetime_login"]}
+        assert (await world.finish(one.authorize(location), plain, **host)).status == 401
+        answer = await world.finish(one.authorize(location), cookies, **host)
+        lines = answer.headers.getall("Set-Cookie")  # type: ignore[attr-defined]
+        assert lines[0].startswith("__Host-duetime_session=") and all("; Secure" in line for line in lines)
+
+
 async def test_another_site_cannot_begin_a_login(sso_cheap: World) -> None:
     for site in ("cross-site", "same-site"):
         answer = await sso_cheap.api.get("/login/sso/one", key=None, headers={"Sec-Fetch-Site": site})
@@ -334,14 +351,18 @@ async def test_a_provider_that_is_down_is_asked_again_later(sso_cheap: World, mo
     sso.one.broken = True
     for _ in range(3):
         answer = await sso.api.get("/login/sso/one", key=None, headers=OWN | {"Accept": "text/html"})
-        assert answer.status == 502 and b"cannot be used now" in answer.body
+        assert answer.status == 503 and b"cannot be used now" in answer.body
     assert len(sso.one.asked) == 1, "not with every click"
     sso.one.broken = False
     monkeypatch.setattr(provider_link, "RETRY", 0.0)
     assert (await sso.log_in(groups=["ops"])).status == 303
     sso.one.broken = True
     answer = await sso.log_in()
-    assert answer.status == 502, "its token endpoint"
+    assert answer.status == 503, "its token endpoint"
+    _forget_metadata(sso)
+    next(iter(sso.api.service.gate.identities.links.values()))._metadata = None
+    answer = await sso.api.get("/v1/me", key=sso.one.id_token(CLI))
+    assert (answer.status, answer.code) == (503, "provider_unavailable"), "the token may be good"
 
 
 async def test_a_provider_must_publish_what_is_safe(sso_cheap: World) -> None:
@@ -357,7 +378,7 @@ async def test_a_provider_must_publish_what_is_safe(sso_cheap: World) -> None:
         sso_cheap.one.metadata = published
         _forget_metadata(sso_cheap)
         answer = await sso_cheap.api.get("/login/sso/one", key=None, headers=OWN)
-        assert (answer.status, answer.code) == (502, "provider_unavailable"), published
+        assert (answer.status, answer.code) == (503, "provider_unavailable"), published
 
 
 async def test_a_provider_cannot_make_the_server_call_other_networks(sso_cheap: World) -> None:
@@ -369,7 +390,7 @@ async def test_a_provider_cannot_make_the_server_call_other_networks(sso_cheap: 
             sso.one.metadata = {endpoint: address}
             _forget_metadata(sso)
             sent.append((await sso.log_in()).status)
-    assert sent == [502] * 4 + [401] * 4
+    assert sent == [503] * 4 + [401] * 4
     target = {"type": "http", "url": f"{sso.one.url}/jwks"}
     refused = await sso.api.post("/v1/jobs", {"target": target})
     assert (refused.status, refused.json["field"]) == (422, "target.url")
@@ -437,6 +458,7 @@ async def test_tokens_of_people_and_services_are_accepted_as_keys_are(sso: World
     assert (me["role"], me["tenant"], me["user"]["email"]) == ("admin", "default", "ann@example.com")
     assert (await api.get("/v1/me", key=person, headers={"Duetime-Tenant": "acme"})).json["role"] == "viewer"
     assert (await api.post("/v1/login-links", key=person)).status == 403
+    assert (await api.post("/v1/workers", {"name": "w"}, key=person)).status == 403, "workers need keys"
     assert (await api.get("/v1/sessions", key=person)).json["items"] == []
 
     service = {"sub": "svc", "azp": "billing-service", "email": None, "groups": None}

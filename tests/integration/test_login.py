@@ -18,6 +18,7 @@ from duetime.client.login.provider_client import ProviderClient
 from duetime.client.login.stored_logins import Login, StoredLogins
 from duetime.errors import AccessDenied, DuetimeError, InvalidInput, ServerUnavailable
 from duetime.settings import Settings
+from duetime.wire.sso import ProviderView
 from tests.support.identity_provider import IdentityProvider, identity_provider, providers_file, table_of
 from tests.support.served import Served, served
 
@@ -197,6 +198,12 @@ async def test_what_cannot_be_done_is_said(api: Served, provider: IdentityProvid
             await log_in(api)
     provider.more = {}
     async with aiohttp.ClientSession() as http:
+        there = await ProviderClient.at(http, provider.url)
+        for place in ("http://0.0.0.0/callback", "http://evil.example/", "https://127.0.0.1/"):
+            about = {"name": "x", "title": "x", "issuer": provider.url, "login_path": "/", "cli_client_id": "c"}
+            view = ProviderView(**about, cli_redirect_uri=place, cli_scopes=("openid",))
+            with pytest.raises(InvalidInput, match="not an address of this machine"):
+                await there.by_browser(view, print)
         with pytest.raises(InvalidInput, match="without TLS"):
             await ProviderClient.at(http, "http://id.example.com")
 

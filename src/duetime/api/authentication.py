@@ -28,8 +28,9 @@ from duetime.api.issuer_keys import IssuerKeys
 from duetime.api.lookup_cache import Memory
 from duetime.api.origin import is_own, refusal
 from duetime.api.peer import Peer
-from duetime.api.problems import ADDRESS, DELETING, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.api.problems import ADDRESS, DELETING, FORBIDDEN, PROVIDER_UNAVAILABLE, SUSPENDED, UNAUTHENTICATED, Problem
 from duetime.api.sso.identities import Identities
+from duetime.api.sso.provider_link import ProviderDown
 from duetime.api.tokens import Tokens
 from duetime.clock import SystemClock
 from duetime.crypto.signed_tokens import BadToken, RefusedClaims, looks_like_token, read_token
@@ -177,6 +178,11 @@ class Gate:
             user = await self.tokens.verify(token, tenant)
         except RefusedClaims as error:
             raise _refused_token(str(error)) from None
+        except ProviderDown as error:
+            log.warning("a token cannot be checked: %s", reason_of(error))
+            raise Problem(
+                PROVIDER_UNAVAILABLE, "the token cannot be checked now", remedy="retry", headers={"retry-after": "30"}
+            ) from None
         except (BadToken, NotFound) as error:
             log.info("a token was refused: %s", reason_of(error))
             raise _refused_token("the token is not valid for this tenant") from None
@@ -194,6 +200,8 @@ class Gate:
     ) -> Caller:
         """A person in the tenant that the request names. A tenant without a role for this person, and one that does
         not exist, get the same answer."""
+        if endpoint.may is Action.WORK:
+            raise Problem(FORBIDDEN, "people and services of providers cannot work", remedy="use a key of a worker")
         grants = self.identities.grants(identity)
         named = headers.get(b"duetime-tenant", b"").decode("latin-1")
         found = await self._granted(grants, named)

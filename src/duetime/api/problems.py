@@ -78,10 +78,10 @@ KEY_REUSED = Kind(422, "idempotency_key_reused", "The idempotency key was used f
 INVALID_CURSOR = Kind(422, "invalid_cursor", "The cursor does not belong to this list")
 RATE_LIMITED = Kind(429, "rate_limited", "The rate limit is reached")
 STREAM_FULL = Kind(429, "stream_full", "The stream of the queue is full")
-PROVIDER_UNAVAILABLE = Kind(502, "provider_unavailable", "The identity provider is not available")
 INTERNAL = Kind(500, "internal_error", "The server failed")
 UNAVAILABLE = Kind(503, "unavailable", "The database is not available")
 BROKER_UNAVAILABLE = Kind(503, "broker_unavailable", "The broker of the queue is not available")
+PROVIDER_UNAVAILABLE = Kind(503, "provider_unavailable", "The identity provider is not available")
 OVERLOADED = Kind(503, "overloaded", "The server is overloaded")
 
 KINDS: tuple[Kind, ...] = tuple(kind for kind in list(globals().values()) if isinstance(kind, Kind))

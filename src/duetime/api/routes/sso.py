@@ -20,7 +20,7 @@ from duetime.wire.sso import BeginQuery, CallbackQuery, LoginMethods, ProviderVi
 log = logging.getLogger("duetime.api")
 routes = Routes("Sessions")
 HTML = "text/html; charset=utf-8"
-_KINDS: dict[int, Kind] = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 502: PROVIDER_UNAVAILABLE}
+_KINDS: dict[int, Kind] = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 503: PROVIDER_UNAVAILABLE}
 
 
 @routes.get("/v1/login-methods", None, answer=LoginMethods)
@@ -35,7 +35,7 @@ async def get_login_methods(call: Call) -> LoginMethods:
 
 
 @routes.get(
-    "/login/sso/{provider}", None, query=BeginQuery, status=303, answers_with=HTML, problems=(401, 403, 404, 502)
+    "/login/sso/{provider}", None, query=BeginQuery, status=303, answers_with=HTML, problems=(401, 403, 404, 503)
 )
 async def begin_sso_login(call: Call) -> Reply:
     """Begin to log a browser in through an identity provider."""
@@ -59,7 +59,7 @@ async def begin_sso_login(call: Call) -> Reply:
     query=CallbackQuery,
     status=303,
     answers_with=HTML,
-    problems=(401, 403, 404, 502),
+    problems=(401, 403, 404, 503),
 )
 async def finish_sso_login(call: Call) -> Reply:
     """Begin a browser session with the answer of an identity provider."""

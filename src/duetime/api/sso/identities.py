@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from duetime.api.lookup_cache import Memory
-from duetime.api.sso.provider_link import ProviderDown, ProviderLink
+from duetime.api.sso.provider_link import ProviderLink
 from duetime.api.sso.providers import Provider, read_providers
 from duetime.clock import SystemClock
 from duetime.crypto.signed_tokens import LEEWAY, BadToken, RefusedClaims, UnreadToken, read_token
@@ -63,7 +63,7 @@ class Identities:
         return self._link_of(token) is not None
 
     async def verify(self, token: UnreadToken) -> Verified:
-        """The person or service of a bearer token. Raises `BadToken`."""
+        """The person or service of a bearer token. Raises `BadToken`, `ProviderDown`."""
         place = sha256(token.text.encode()).digest()
         known = self._verified.get(place)
         if known is not None:
@@ -74,10 +74,7 @@ class Identities:
         if found is None:
             raise BadToken("it is not a token of a provider")
         link, audience = found
-        try:
-            claims = await link.verified(token, audience)
-        except ProviderDown as error:
-            raise BadToken(f"the provider {link.provider.name}: {error}") from None
+        claims = await link.verified(token, audience)
         _check_use(claims)
         if audience == link.provider.cli_client_id:
             _check_party(claims, audience)

@@ -216,7 +216,7 @@ def _pending(provider: str, to: str) -> Pending:
 
 def _down(title: str, error: Exception) -> LoginRefused:
     return LoginRefused(
-        502,
+        503,
         f"{title} cannot be used now",
         "The identity provider does not answer, or its configuration is not usable.",
         "Try again in a minute, or log in with a key. The operator of this service finds the reason in the log.",

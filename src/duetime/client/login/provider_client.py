@@ -106,6 +106,12 @@ class ProviderClient:
         assert client is not None
         state, nonce, verifier = token_urlsafe(32), token_urlsafe(32), new_verifier()
         wanted = urlsplit(provider.cli_redirect_uri)
+        if wanted.scheme != "http" or wanted.hostname not in _LOOPBACK:
+            # The server chooses it: no port of this machine is opened to others.
+            raise InvalidInput(
+                f"the server names {provider.cli_redirect_uri[:200]!r}, which is not an address of this machine",
+                remedy="ask its operator for a cli_redirect_uri such as http://127.0.0.1/callback",
+            )
         answered: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
