@@ -45,6 +45,12 @@ def test_the_verifier_finds_the_published_signature() -> None:
     assert found == "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"
 
 
+@pytest.fixture
+async def targets(quiet_url: str) -> AsyncIterator[Targeting]:
+    async with targeting(quiet_url) as found:
+        yield found
+
+
 @dataclass
 class Sts:
     """AWS's service of tokens, as far as AssumeRole needs it."""
@@ -253,21 +259,19 @@ async def test_what_lambda_and_throttling_mean(targets: Targeting, receiver: Rec
     assert (await targets.ended(target=target))["status"] == "SUCCEEDED"
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
+async def test_what_is_wrong_is_refused(targets: Targeting, receiver: Receiver) -> None:
+    await put(targets, "aws", SECRET_KEY, f"127.0.0.1:{receiver.port}")
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"access_key_id": KEY}, "target.auth.secret_access_key"),
         ({"external_id": "abc"}, "target.auth.external_id"),
-        ({"role": "admin"}, "target"),
-        ({"service": "Lambda!"}, "target"),
-        ({"type": "gcp"}, "target"),
+        ({"role": "admin"}, "target.auth.role"),
+        ({"service": "Lambda!"}, "target.auth.service"),
+        ({"type": "gcp"}, "target.auth"),
         ({**own_key(), "secret_access_key": {"secret": "aws", "prefix": "x"}}, "target.auth"),
-    ],
-)
-async def test_what_is_wrong_is_refused(targets: Targeting, receiver: Receiver, change: Any, field: str) -> None:
-    await put(targets, "aws", SECRET_KEY, f"127.0.0.1:{receiver.port}")
-    answer = await targets.api.post("/v1/jobs", {"target": aws(receiver, **change)})
-    assert answer.status == 422 and answer.json["field"].startswith(field), answer.json
+    ]
+    for change, where in changes:
+        answer = await targets.api.post("/v1/jobs", {"target": aws(receiver, **change)})
+        assert answer.status == 422 and answer.json["field"].startswith(where), answer.json
     for name in ("Authorization", "x-amz-date"):
         target = aws(receiver, **own_key()) | {"headers": {name: "x"}}
         answer = await targets.api.post("/v1/jobs", {"target": target})
