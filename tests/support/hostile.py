@@ -1,5 +1,6 @@
 """Text that steers a terminal or hides in a line, and a server that says nothing else."""
 
+import re
 import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ ESCAPES = (
     "\u200b\u200d\ufeff\u00ad\u2060\U000e0041"  # takes no room
     "\u2028\u2029"
 )
+FITTING = ("name", "arn:aws:iam::123456789012:role/name")
+"""Texts for types with a pattern: the first that matches."""
 HOSTILE = f"a{ESCAPES}\n12:00:00 ERROR   duetime: forged[red]b[/red]"
 
 
@@ -36,7 +39,7 @@ def hostile(kind: Any) -> Any:
 def _value(kind: inspect.Type, name: str) -> Any:
     match kind:
         case inspect.StrType():
-            return HOSTILE if kind.pattern is None else "name"
+            return HOSTILE if kind.pattern is None else next(each for each in FITTING if re.search(kind.pattern, each))
         case inspect.StructType():
             found = {each.encode_name: _value(each.type, each.encode_name) for each in kind.fields}
             if kind.tag_field is not None:
