@@ -223,3 +223,20 @@ def test_a_viewer_changes_nothing(looking: Looking, shop: Shop, path: str) -> No
     assert page.locator("main button").count() == 0
     assert page.locator("main form").count() == 0
     assert serious(page) == []
+
+
+def test_defaults_of_the_tenant_are_changed_and_taken_back(looking: Looking) -> None:
+    looking.shop.ask("POST", "/v1/admin/tenants", {"name": "with-defaults"})
+    page = looking.go("/defaults?tenant=with-defaults")
+    page.get_by_role("button", name="Edit defaults").click()
+    page.get_by_label("Queue", exact=True).fill("bulk")
+    page.get_by_label("Timeout", exact=True).fill("soon")
+    assert serious(page) == []
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("[id='timeout-wrong']")).to_be_visible()
+    forget_refusals(looking)
+    page.get_by_label("Timeout", exact=True).fill("30m")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Defaults", exact=True)).to_contain_text("bulk")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("This tenant has no defaults.")).to_be_visible()

@@ -30,6 +30,7 @@ PAGES = {
     "/checkins": ("Check-ins", "backup"),
     "/notifications": ("Notifications", "on-call"),
     "/calendars": ("Calendars", "holidays"),
+    "/defaults": ("Defaults", "This tenant has no defaults."),
     "/secrets": ("Secrets", "api-token"),
     "/sources": ("Sources", "orders"),
     "/issuers": ("Issuers", "our-app"),

@@ -34,6 +34,7 @@ PAGES = (
     "/checkins",
     "/notifications",
     "/calendars",
+    "/defaults",
     "/secrets",
     "/sources",
     "/issuers",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duetime.wire.admin import KeyRequest, LimitsBody, TenantRequest
+from duetime.wire.admin import KeyRequest, LimitsBody, TenantDefaults, TenantRequest
 from duetime.wire.calendars import CalendarRequest
 from duetime.wire.checkins import CheckInRequest
 from duetime.wire.issuers import IssuerRequest
@@ -27,6 +27,7 @@ _REQUESTS: tuple[Any, ...] = (
     SecretRequest,
     SourceRequest,
     SubscriptionRequest,
+    TenantDefaults,
     TenantRequest,
 )
 

@@ -17,6 +17,7 @@ import { Calendar } from "./pages/calendar.js";
 import { Calendars } from "./pages/calendars.js";
 import { CheckIns } from "./pages/checkins.js";
 import { DeadLetters } from "./pages/dead_letters.js";
+import { Defaults } from "./pages/defaults.js";
 import { Graph, Graphs } from "./pages/graphs.js";
 import { Issuers } from "./pages/issuers.js";
 import { Job } from "./pages/job.js";
@@ -65,6 +66,7 @@ const PAGES = [
   [/^\/checkins$/, CheckIns, "Check-ins"],
   [/^\/notifications$/, Notifications, "Notifications"],
   [/^\/calendars$/, Calendars, "Calendars"],
+  [/^\/defaults$/, Defaults, "Defaults"],
   [/^\/secrets$/, Secrets, "Secrets"],
   [/^\/sources$/, Sources, "Sources"],
   [/^\/issuers$/, Issuers, "Issuers"],
@@ -94,6 +96,7 @@ const PLACES = [
   { href: "/checkins", word: "Check-ins", group: "Operations" },
   { href: "/notifications", word: "Notifications", group: "Operations" },
   { href: "/calendars", word: "Calendars", group: "Settings" },
+  { href: "/defaults", word: "Defaults", group: "Settings" },
   { href: "/sources", word: "Sources", group: "Settings" },
   { href: "/secrets", word: "Secrets", group: "Settings", may: "manage_keys" },
   { href: "/keys", word: "Keys", group: "Settings", may: "manage_keys" },

@@ -24,7 +24,9 @@ const flat = (union, root) =>
   union.flatMap((each) => {
     const part = resolved(each, root);
     const inner = part.anyOf || part.oneOf;
-    return inner ? flat(inner, root) : [part];
+    if (!inner) return [part];
+    const about = clean({ description: part.description, examples: part.examples });
+    return flat(inner, root).map((form) => (form.type === "null" ? form : { ...about, ...form }));
   });
 
 /** The form of a part of a schema. `root` has the definitions. */

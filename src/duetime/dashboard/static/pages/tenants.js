@@ -57,6 +57,7 @@ export function TenantPage({ id, query }) {
   };
   const undelete = () => act(() => post(path(name, "/undelete")), `Kept ${name}`, { then: reload });
   const buttons = html`<a class="button" href="/?tenant=${encodeURIComponent(name)}">Open its dashboard</a>
+    <a class="button" href="/defaults?tenant=${encodeURIComponent(name)}">Defaults</a>
     ${tenant.state === "DELETING" ? html`<button onClick=${undelete}>Take back the deletion</button>` : html`<button onClick=${steer}>${tenant.state === "ACTIVE" ? "Suspend" : "Resume"}</button>`}`;
   return html`<${Head} title=${name} buttons=${buttons}><${Badge} status=${LOOKS[tenant.state]} word=${title(tenant.state)} /> number ${tenant.number}, created <${Exact} at=${tenant.created_at} /></${Head}>
     <div class="stack">

@@ -132,7 +132,7 @@ function ValueField({ form, label, value, set, path, error, isRequired, bare = f
     required: isRequired,
     autocomplete: "off",
     spellcheck: false,
-    placeholder: example || usual || EXAMPLES[schema.format] || "",
+    placeholder: String(example || usual || (schema.examples || [])[0] || EXAMPLES[schema.format] || ""),
     "aria-invalid": isWrong ? "true" : null,
     "aria-describedby": isWrong ? `${path}-wrong` : hint ? `${path}-about` : null,
   };
