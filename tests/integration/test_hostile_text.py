@@ -123,6 +123,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "tenants create": ("acme",),
     "tenants show": ("acme",),
     "tenants change": ("acme", "--state", "SUSPENDED"),
+    "tenants defaults": ("--queue", "bulk"),
     "tenants delete": ("acme", "--confirm", "acme"),
     "tenants undelete": ("acme",),
     "tenants erasures": (),
