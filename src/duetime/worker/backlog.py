@@ -9,7 +9,7 @@ Threads take from here too. The one that takes a run out owns it.
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from duetime.clock import monotonic
@@ -18,15 +18,24 @@ from duetime.worker.running_attempt import Running
 
 LONGEST_WAIT = 0.25
 """Seconds that a run may wait."""
-MOST_AHEAD = 200
+MOST_AHEAD = 1_000
 GIVEN_BACK = Snoozed(timedelta(0))
 STOPPED = Cancelled("it was stopped before it started")
 
 
 class Backlog:
-    def __init__(self, is_stuck: Callable[[], bool], give_back: Callable[[list[Running]], None]) -> None:
+    """`recall` is called before late runs are looked for. It may put runs back that were taken and have not started,
+    and returns whether others like them are left."""
+
+    def __init__(
+        self,
+        is_stuck: Callable[[], bool],
+        give_back: Callable[[list[Running]], None],
+        recall: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._is_stuck = is_stuck
         self._give_back = give_back
+        self._recall = recall
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._since: OrderedDict[Running, float] = OrderedDict()
@@ -35,18 +44,28 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._since)
 
-    def add(self, running: Running, *, first: bool = False) -> None:
+    def add(self, running: Running) -> None:
         with self._lock:
             self._since[running] = monotonic()
-            if first:
+        self._begin_to_watch()
+
+    def put_back(self, taken: Sequence[tuple[Running, float]]) -> None:
+        """Runs that were taken and have not started, with the moments since when they wait. They come first."""
+        with self._lock:
+            for running, since in reversed(taken):
+                self._since[running] = since
                 self._since.move_to_end(running, last=False)
-        if self._watch is None:
-            self._watch = self._loop.call_later(LONGEST_WAIT, self._check)
+        self._begin_to_watch()
 
     def take(self) -> Running | None:
         """The next run; None when none waits."""
         with self._lock:
             return self._since.popitem(last=False)[0] if self._since else None
+
+    def take_many(self, most: int) -> list[tuple[Running, float]]:
+        """The next runs, with the moments since when they wait."""
+        with self._lock:
+            return [self._since.popitem(last=False) for _ in range(min(most, len(self._since)))]
 
     def withdraw(self, running: Running) -> bool:
         """Whether it was still waiting."""
@@ -59,11 +78,18 @@ class Backlog:
 
     def _check(self) -> None:
         """Hand back the runs that have waited too long."""
+        are_left = self._recall()
         enough = monotonic() - LONGEST_WAIT if self._is_stuck() else float("-inf")
         with self._lock:
             late = [running for running, since in self._since.items() if since <= enough]
             for running in late:
                 del self._since[running]
-        self._watch = self._loop.call_later(LONGEST_WAIT, self._check) if self._since else None
+        self._watch = None
+        if self._since or are_left:
+            self._begin_to_watch()
         if late:
             self._give_back(late)
+
+    def _begin_to_watch(self) -> None:
+        if self._watch is None:
+            self._watch = self._loop.call_later(LONGEST_WAIT, self._check)

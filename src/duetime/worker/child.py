@@ -1,4 +1,4 @@
-"""The code inside a child process: takes attempts from the pipe, one at a time, and answers with their outcomes."""
+"""The code inside a child process: takes attempts, one at a time, and answers each with its outcome at once."""
 
 import asyncio
 import importlib
@@ -7,16 +7,20 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context as Variables
 from contextvars import copy_context
 from datetime import datetime
 from functools import cache, partial
 from socket import socket
+from struct import Struct
 from typing import Any
 from uuid import UUID
 
 from duetime.errors import LeaseLost
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.completion import PLAIN
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
 from duetime.process.privacy import take_secrets
@@ -24,32 +28,44 @@ from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.frames import Pipe
-from duetime.worker.middleware import Middleware, RunOnLoop, run_around
+from duetime.worker.middleware import Middleware, run_around
 from duetime.worker.task import TaskDefinition, define
 
 _ANY_WORKER = UUID(int=0)
 
-Order = tuple[int, str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None], tuple[tuple[str, str], ...]]
-"""The first item is the order's number, the last names the middleware. Messages about the attempt carry the number. A
-thread that a function left behind sends the number of its own order, which has ended."""
+TICKET = Struct("=Q")
+"""The number of an order that the child may begin."""
+
+Kind = tuple[str, str, str, str, int, tuple[int, int], tuple[tuple[str, str], ...]]
+"""What many orders share: the function's module and name, the task, the queue, the tenant, the limits of results and
+of log lines, and the names of the middleware."""
+Order = tuple[int, int, bytes, bytes, tuple[Any, ...], str | None]
+"""Its number, the place of its kind in the batch, the ids of its run and its job, the other fields of the claim, and
+its trace. Messages about the attempt carry the number. A thread that a function left behind sends the number of its own
+order, which has ended."""
+Batch = tuple[list[Kind], list[Order]]
 
 
-def serve(end: socket, hidden: dict[str, str] | None) -> None:
+def serve(end: socket, tickets: socket, hidden: dict[str, str] | None) -> None:
     """Serve until the other side closes. Signals are ignored: the worker kills this process."""
     take_secrets(hidden)
-    end.set_inheritable(False)  # a command that outlives this process must not keep it open
+    for each in (end, tickets):
+        each.set_inheritable(False)  # a command that outlives this process must not keep it open
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocked it during the start
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
     pipe = Pipe(end)
+    orders = _Orders(pipe, tickets)
     imported: set[str] = set()
     while True:
         try:
-            order: Order = pipe.order()
+            attempt = orders.next()
         except (EOFError, OSError):
             return
-        pipe.send(("outcome", order[0], _attempt(pipe, order, imported)))
+        outcome = _attempt(attempt, imported)
+        # It must have left before the next order begins: the worker derives from it what this process is doing.
+        pipe.send(("outcome", attempt.order, None if outcome is PLAIN else outcome))
 
 
 def _end_with_parent() -> None:
@@ -60,28 +76,97 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _attempt(pipe: Pipe, order: Order, imported: set[str]) -> Outcome:
-    number, module, qualname, claimed, task, queue, (max_result, max_log_lines), whose, around = order
-    attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", number, line)))
-    context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe, number))
-    context.tenant_id, context.traceparent = whose
+class _Orders:
+    """The orders that were received, each of which needs its ticket."""
+
+    def __init__(self, pipe: Pipe, tickets: socket) -> None:
+        self._pipe = pipe
+        self._tickets = tickets
+        self._received: deque[tuple[Kind, Order]] = deque()
+
+    def next(self) -> "_Attempt":
+        """The next order that may begin. Raises `EOFError` when there will be none."""
+        ticket = self._tickets.recv(TICKET.size)
+        if not ticket:
+            raise EOFError
+        (number,) = TICKET.unpack(ticket)
+        while True:
+            while self._received:
+                kind, order = self._received.popleft()
+                if order[0] == number:
+                    return _Attempt(self._pipe, kind, order)
+                # The worker has taken back the tickets of those before it.
+            kinds, orders = self._pipe.order()
+            self._received.extend((kinds[order[1]], order) for order in orders)
+
+
+class _Attempt:
+    """One attempt. Its context is created when it is asked for."""
+
+    __slots__ = ("_context", "_order", "_pipe", "args", "kind", "log", "order")
+
+    def __init__(self, pipe: Pipe, kind: Kind, order: Order) -> None:
+        self._pipe = pipe
+        self._order = order
+        self._context: SyncContext | None = None
+        self.kind = kind
+        self.order = order[0]
+        self.args: bytes = order[4][_ARGS]
+        self.log = _ForwardingLog(kind[2], kind[5][1], self.send)
+
+    def send(self, what: str, content: object) -> None:
+        self._pipe.send((what, self.order, content))
+
+    def context(self) -> SyncContext:
+        if self._context is None:
+            _, _, task, queue, tenant_id, _, _ = self.kind
+            number, _, run_id, job_id, fields, traceparent = self._order
+            claimed = Claimed(UUID(bytes=run_id), UUID(bytes=job_id), *fields)
+            context = SyncContext(claimed, _ANY_WORKER, task, queue, self.log, _Notebook(self._pipe, number))
+            context.tenant_id, context.traceparent = tenant_id, traceparent
+            self._context = context
+        return self._context
+
+
+_ARGS = Claimed.__struct_fields__.index("args") - 2
+"""Its place among the other fields of a claim."""
+
+
+def _attempt(attempt: _Attempt, imported: set[str]) -> Outcome:
+    module, qualname, task, _, _, (max_result, _), around = attempt.kind
+    runner = _Runner()
     try:
         definition = find_definition(task, module, qualname)
         middlewares = [find_middleware(*name) for name in around]
         if module not in imported:
             imported.add(module)
-            pipe.send(("begun", number, None))
-        current.set(lambda: context)
-        call = partial(definition.call, claimed.args, lambda: context)
-        with asyncio.Runner() as runner:  # it makes an event loop when it needs one
-            value = run_around(middlewares, context, copy_context(), _run_on(runner), call)
-        return outcomes.from_value(value, definition, attempt_log, max_result)
+            attempt.send("begun", None)
+        current.set(attempt.context)
+        call = partial(definition.call, attempt.args, attempt.context)
+        value = run_around(middlewares, attempt.context, copy_context(), runner.run, call)
+        return outcomes.from_value(value, definition, attempt.log, max_result)
     except Exception as error:
         return outcomes.from_exception(error)
+    finally:
+        runner.close()
 
 
-def _run_on(runner: asyncio.Runner) -> RunOnLoop:
-    return lambda work, variables: runner.run(work, context=variables)
+class _Runner:
+    """Runs coroutines of one attempt on an event loop, which is made for the first one."""
+
+    __slots__ = ("_runner",)
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+
+    def run(self, work: Coroutine[Any, Any, object], variables: Variables) -> object:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(work, context=variables)
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
 
 
 def _found(module: str, qualname: str) -> Any:
@@ -135,12 +220,12 @@ class _ForwardingLog(AttemptLog):
 
     __slots__ = ("_forward",)
 
-    def __init__(self, task: str, max_lines: int, forward: Callable[[tuple[datetime, str, str]], None]) -> None:
+    def __init__(self, task: str, max_lines: int, forward: Callable[[str, tuple[datetime, str, str]], None]) -> None:
         super().__init__(task, max_lines)
         self._forward = forward
 
     def add(self, when: datetime, level: str, text: str) -> None:
-        self._forward((when, level, text))
+        self._forward("log", (when, level, text))
 
 
 logging.getLogger("duetime").addHandler(logging.NullHandler())

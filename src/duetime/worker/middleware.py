@@ -59,7 +59,7 @@ async def call_around(
 
 def run_around(
     middlewares: Sequence[Middleware],
-    context: BaseContext,
+    context: Callable[[], BaseContext],
     variables: Variables,
     run_on_loop: RunOnLoop,
     call: Callable[[], object],
@@ -69,7 +69,7 @@ def run_around(
         value = variables.run(call)
         return run_on_loop(value, variables) if isinstance(value, Coroutine) else value
     first, *inner = middlewares
-    around = variables.run(first, context)
+    around = variables.run(first, context())
     if isinstance(around, AsyncGenerator):
         run_on_loop(_asend_first(around, first), variables)
     else:

@@ -1,9 +1,12 @@
 """Functions with `process=True`, each in its own process that can be killed.
 
-Children are kept for the next attempt. An attempt is stopped by killing its child, and a child that dies ends only its
-own attempt. If it dies before it has called the function, the attempt is not spent: the run gets another child.
+Children are kept for the next attempt. An attempt is stopped by killing its child, and a child that dies ends only the
+attempt that it is doing. If it dies before it has called the function, the attempt is not spent: the run gets another
+child.
 
-For short functions, a few runs wait here for the next free child (`backlog.py`).
+For short functions, a few runs wait here for the next free child (`backlog.py`), and a few more in each child, as many
+as it ends within some milliseconds. The latter are recalled when one of them is stopped, when another child has nothing
+to do, and when they have waited too long.
 
 A machine may temporarily be unable to start another process. Until it can, this executor accepts no more runs than it
 has children, and hands waiting runs back, unspent.
@@ -16,12 +19,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from duetime.clock import monotonic
 from duetime.errors import reason_of
-from duetime.model.attempt import Claimed, RunNote
+from duetime.model.attempt import RunNote
+from duetime.model.completion import PLAIN
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
-from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Backlog
+from duetime.worker.backlog import GIVEN_BACK, LONGEST_WAIT, MOST_AHEAD, STOPPED, Backlog
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
 from duetime.worker.prefetch import Prefetch
@@ -37,6 +42,12 @@ _NO_ROOM = (OSError, MemoryError, RuntimeError)
 _ROOM_INTERVAL = 1.0
 """Seconds until the next try."""
 _LAST_WORD = 5.0
+_DEEPEST = 64
+"""How many runs a child holds at most."""
+_CHILD_SHARE = 4
+"""A child holds one part in so many of its share of the runs that are claimed ahead: 5 ms of its time."""
+_SLOW = 0.02
+"""Seconds after which no more runs are put behind one in progress."""
 _QUESTIONS = ("checkpoint", "parents")
 
 log = logging.getLogger("duetime.worker")
@@ -61,9 +72,11 @@ class ProcessExecutor:
         self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
         """Its own threads, for slow operations: the event loop's default threads may all be blocked by tasks."""
         self._loop = asyncio.get_running_loop()
-        self._waiting = Backlog(self._all_are_busy, self._give_back)
+        self._waiting = Backlog(self._all_are_busy, self._give_back, self._recall_late)
         self._children: set[Child] = set()
-        self._idle: list[Child] = []
+        self._depth = 1
+        """How many runs a child may hold."""
+        self._assigns_soon = False
         self._spawning = 0
         self._has_room = True
         """Whether the last child could be started."""
@@ -76,41 +89,83 @@ class ProcessExecutor:
 
     def stop(self, running: Running) -> None:
         if isinstance(running.handle, Child):
-            running.handle.kill()
-        elif self._waiting.withdraw(running):
+            child = running.handle
+            self._put_back(child.recall())
+            if child.may_be_doing(running):
+                child.kill()
+            # A child that begins another one has sent the outcome of this one.
+        if self._waiting.withdraw(running):
             self._loop.call_soon(self._finished, running, STOPPED)
 
     def close(self) -> None:
         self._closed = True
         self._waiting.close()
         for each in self._children:
-            if each.running is not None:
+            if each.held:
                 each.kill()
             each.retire()
         self._helpers.shutdown(wait=False)
 
     def _assign(self) -> None:
-        """Give waiting runs to idle children, and start as many children as are needed."""
-        while self._waiting and self._idle:
-            worker = self._idle.pop()
-            if worker.usable and (running := self._waiting.take()) is not None:
-                self._begin(worker, running)
+        """Give waiting runs to children, and start as many children as are needed."""
+        if not self._waiting:
+            self._share_out()
+        now = monotonic()
+        ready = [child for child in self._children if self._has_room_in(child, now)] if self._waiting else []
+        ready.sort(key=_held, reverse=True)
+        while ready and self._waiting:
+            # Even shares, so that none waits in one child while another has nothing to do.
+            share = -(-len(self._waiting) // len(ready))
+            child = ready.pop()
+            if child.usable:
+                # One that has called nothing yet may take long to begin.
+                room = self._depth - len(child.held) if child.is_warm else 1
+                child.give(self._waiting.take_many(min(share, room)), self._limits, _START_DEADLINE)
         while self._has_room and self._spawning < min(len(self._waiting), self._size - len(self._children)):
             self._spawn()
+
+    def _has_room_in(self, child: Child, now: float) -> bool:
+        return not child.held or (2 * len(child.held) <= self._depth and now - child.head_since < _SLOW)
+
+    def _share_out(self) -> None:
+        """Recall runs from the fullest child if another has nothing to do."""
+        if self._depth > 1 and len(self._children) > 1 and not all(map(_held, self._children)):
+            fullest = max(self._children, key=_held)
+            if len(fullest.held) > 1:
+                self._waiting.put_back(fullest.recall())
+
+    def _recall_late(self) -> bool:
+        """Recall runs that have waited too long in a child; whether others wait in one."""
+        late = monotonic() - LONGEST_WAIT
+        behind = [child for child in self._children if len(child.held) > 1]
+        for child in behind:
+            if child.head_since <= late:
+                self._put_back(child.recall())
+        return any(len(child.held) > 1 for child in behind)
+
+    def _put_back(self, recalled: list[tuple[Running, float]]) -> None:
+        """Let runs wait again. They are assigned a turn later: more of them may be stopped in this one."""
+        if recalled:
+            self._waiting.put_back(recalled)
+            if not self._assigns_soon:
+                self._assigns_soon = True
+                self._loop.call_soon(self._assign_again)
+
+    def _assign_again(self) -> None:
+        self._assigns_soon = False
+        if not self._closed:
+            self._assign()
 
     def _spawn(self) -> None:
         self._spawning += 1
         self._do(self._add_child())
 
-    def _begin(self, worker: Child, running: Running) -> None:
-        running.handle = worker
-        worker.give(running, _order(running, self._limits), _START_DEADLINE)
-
     async def _add_child(self) -> None:
         try:
-            process, ours = await self._loop.run_in_executor(self._helpers, start_child)
+            process, ends = await self._loop.run_in_executor(self._helpers, start_child)
             await self._loop.create_unix_connection(
-                lambda: Child(process, self._on_started, self._on_message, self._on_exit), sock=ours
+                lambda: Child(process, ends, self._on_started, self._on_message, self._on_read, self._on_exit),
+                sock=ends.messages,
             )
         except _NO_ROOM as error:
             self._spawning -= 1
@@ -137,10 +192,11 @@ class ProcessExecutor:
 
     def _claim(self, ahead: int) -> None:
         """How many runs this executor wants in addition to those in progress."""
+        self._depth = min(_DEEPEST, max(1, ahead // (_CHILD_SHARE * self._size)))
         self._claim_ahead(ahead if self._has_room else len(self._children) - self._size)
 
     def _all_are_busy(self) -> bool:
-        return not self._idle and (len(self._children) >= self._size or not self._has_room)
+        return all(map(_held, self._children)) and (len(self._children) >= self._size or not self._has_room)
 
     def _give_back(self, late: list[Running]) -> None:
         self._prefetch.reset()
@@ -155,7 +211,6 @@ class ProcessExecutor:
             worker.retire()
             return
         self._children.add(worker)
-        self._idle.append(worker)
         if not self._has_room:
             self._has_room = True
             log.info("processes can be started again")
@@ -163,14 +218,14 @@ class ProcessExecutor:
         self._assign()
 
     def _on_message(self, worker: Child, kind: str, order: int, content: Any) -> None:
-        running = worker.running
-        if running is None or order != worker.order:  # a thread that a function left behind
+        if not worker.held or order != worker.held[0].order:  # a thread that a function left behind
             if kind in _QUESTIONS:
                 worker.answer(content[0], "its attempt has ended")
             return
+        running = worker.held[0].running
         match kind:
             case "begun":
-                worker.has_begun(running)
+                worker.has_begun()
             case "progress":
                 self._progress_reports.remember(running.session.id, content)
             case "checkpoint":
@@ -181,30 +236,35 @@ class ProcessExecutor:
                 running.attempt_log.add(*content)
             case "outcome":
                 worker.let_go()
-                self._idle.append(worker)
-                self._ended(running, content)
+                self._ended(running, PLAIN if content is None else content)
+
+    def _on_read(self, worker: Child) -> None:
+        """All messages that have arrived were handled."""
+        if not self._closed and 2 * len(worker.held) <= self._depth:
+            self._assign()
 
     def _on_exit(self, worker: Child, problem: Exception | None) -> None:
         self._children.discard(worker)
-        if worker in self._idle:
-            self._idle.remove(worker)
         if not self._closed:
             if not self._has_room:
                 self._prefetch.reset()
+            self._put_back(worker.recall())
             self._do(self._take_leave(worker, problem))
             self._assign()
 
     async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
         exitcode = await self._loop.run_in_executor(self._helpers, worker.exit_code, _LAST_WORD)
         worker.kill()  # it may have closed its end and still be alive
-        running = worker.let_go()
-        if running is None:
-            return
+        while worker.held:
+            self._lost(worker.let_go(), problem, exitcode)
+        self._assign_again()
+
+    def _lost(self, running: Running, problem: Exception | None, exitcode: int | None) -> None:
+        """The child that was doing this run has exited."""
         if problem is not None:
             self._ended(running, _unusable(problem))
         elif not running.begun and self._gets_another_child(running):
-            self._waiting.add(running, first=True)
-            self._assign()
+            self._waiting.put_back([(running, monotonic())])
         else:
             when = "" if running.begun else f" before it started, {running.false_starts} times"
             self._ended(running, Failed(Failure(FailureClass.ERROR, f"its process ended{when}: {_how(exitcode)}")))
@@ -217,8 +277,6 @@ class ProcessExecutor:
     def _ended(self, running: Running, outcome: Outcome) -> None:
         self._prefetch.ended(running)
         self._finished(running, outcome)
-        if not self._closed:
-            self._assign()
 
     async def _save(self, worker: Child, running: Running, question: int, note: RunNote) -> None:
         answer = None
@@ -248,20 +306,8 @@ def _unusable(error: Exception) -> Outcome:
     return Failed(Failure(FailureClass.ERROR, f"its process failed: {error!r}"))
 
 
-def _order(
-    running: Running, limits: tuple[int, int]
-) -> tuple[str, str, Claimed, str, str, tuple[int, int], tuple[int, str | None], tuple[tuple[str, str], ...]]:
-    function = running.definition.function
-    return (
-        function.__module__,
-        function.__qualname__,
-        running.claimed,
-        running.lane.task,
-        running.lane.queue,
-        limits,
-        (running.lane.tenant_id, running.traceparent),
-        tuple((each.__module__, each.__qualname__) for each in running.definition.around),
-    )
+def _held(child: Child) -> int:
+    return len(child.held)
 
 
 def _how(exitcode: int | None) -> str:

@@ -4,6 +4,7 @@ demand."""
 import asyncio
 from collections.abc import Callable
 from enum import Enum
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -22,6 +23,9 @@ from duetime.worker.task import TaskDefinition
 START_ALLOWANCE = 20.0
 """Seconds that a run may wait for its start before its timeout counts anyway: the reaper counts from the claim, and
 frees runs that are 30 s past their timeout."""
+
+
+_making = Lock()
 
 
 class Stop(Enum):
@@ -94,8 +98,14 @@ class Running(msgspec.Struct, eq=False):
 
     def context(self) -> BaseContext:
         if self.context_if_made is None:
-            assert self.make_context is not None
-            self.context_if_made = self.make_context(self)
-            self.context_if_made.tenant_id = self.lane.tenant_id
-            self.context_if_made.traceparent = self.traceparent
+            with _making:  # a thread may ask for it while its run is being stopped
+                if self.context_if_made is None:
+                    self.context_if_made = self._new_context()
         return self.context_if_made
+
+    def _new_context(self) -> BaseContext:
+        assert self.make_context is not None
+        context = self.make_context(self)
+        context.tenant_id = self.lane.tenant_id
+        context.traceparent = self.traceparent
+        return context

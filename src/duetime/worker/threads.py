@@ -2,21 +2,28 @@
 
 A thread cannot be stopped from outside. It is asked through its context, and keeps its slot until it really ends. The
 threads are daemons, so that a function that never returns cannot keep the process alive.
+
+A thread takes one run after the other, without a switch in between. While runs wait, another thread stands by and takes
+over as soon as the first one waits for something. Functions that only compute are left to one thread, because the
+interpreter runs one at a time: to hand each run to another thread would take longer than a short function.
 """
 
 import asyncio
 import contextlib
 import contextvars
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from duetime.clock import monotonic
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
@@ -30,6 +37,8 @@ from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
 
 SAVE_DEADLINE = 30.0
+_PAUSE = 0.002
+"""Seconds until a thread that stands by looks again."""
 
 
 class ThreadExecutor:
@@ -45,10 +54,17 @@ class ThreadExecutor:
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
         self._waiting = Backlog(lambda: True, self._give_back)
-        self._calls: SimpleQueue[bool] = SimpleQueue()
-        """True for each run that is queued, False for each thread that must exit."""
+        self._wakes: SimpleQueue[_Wake | None] = SimpleQueue()
+        """One for each thread that must wake up, None for each that must exit."""
+        self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._held = 0
+        self._asleep = 0
+        self._one_stands_by = False
+        """Whether a thread is awake, or will be, and has not taken a run."""
+        self._begun = 0
+        """Changes when a thread begins a run."""
+        self._closed = False
+        self._make_context = self._new_context  # bound once, not for each run
         self._ended: deque[tuple[Running, Outcome]] = deque()
         """Ended attempts that the event loop has not processed yet."""
         self._is_called = False
@@ -57,40 +73,84 @@ class ThreadExecutor:
         """Parts of async middleware, which run on the event loop."""
 
     def start(self, running: Running) -> None:
-        running.make_context = self._new_context
-        running.context()
-        self._held += 1
+        running.make_context = self._make_context
         self._waiting.add(running)
-        self._calls.put(True)
-        if len(self._threads) < min(self._size, self._held):
-            name = f"duetime-task-{len(self._threads)}"
-            self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
-            self._threads[-1].start()
+        if not self._one_stands_by:
+            self._stand_by()
 
     def stop(self, running: Running) -> None:
         if self._waiting.withdraw(running):
-            self._loop.call_soon(self._end, running, STOPPED)
+            self._loop.call_soon(self._finished, running, STOPPED)
             return
         running.begun = True  # a thread has taken it, and may not have reported that yet
-        context = running.context_if_made
+        context = running.context()
         assert isinstance(context, SyncContext)
         context.stop_requested.set()
 
     def close(self) -> None:
         self._waiting.close()
-        for _ in self._threads:
-            self._calls.put(False)
+        with self._guard:
+            self._closed = True
+            for _ in self._threads:
+                self._wakes.put(None)
+
+    def _stand_by(self) -> None:
+        """Wake or start a thread, if there is one that has nothing to do."""
+        with self._guard:
+            if self._one_stands_by or self._closed:
+                return
+            wake = _Wake(self._begun, monotonic())
+            if self._asleep:
+                self._asleep -= 1
+                self._one_stands_by = True
+                self._wakes.put(wake)
+            elif len(self._threads) < self._size:
+                self._one_stands_by = True
+                self._start_thread(wake)
+            # Otherwise, the next thread whose run ends takes another one.
+
+    def _start_thread(self, wake: "_Wake") -> None:
+        name = f"duetime-task-{len(self._threads)}"
+        thread = threading.Thread(target=self._serve, args=(wake,), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the machine has no room for another thread
+            self._one_stands_by = False
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     # The methods below run in threads.
 
-    def _serve(self) -> None:
-        while self._calls.get():
-            self._take_one()
+    def _serve(self, wake: "_Wake | None") -> None:
+        while wake is not None:
+            while self._waiting and not self._is_useful(wake):
+                wake = _Wake(self._begun, monotonic() + _PAUSE)
+                time.sleep(_PAUSE)
+            self._one_stands_by = False
+            self._take_all()
+            wake = self._wakes.get()
 
-    def _take_one(self) -> None:
-        running = self._waiting.take()
-        if running is None:
-            return  # it was stopped or handed back
+    def _is_useful(self, wake: "_Wake") -> bool:
+        """Whether a thread that was woken, or paused, can do more than take the interpreter from another one. It had to
+        wait for the interpreter if that one computes."""
+        return self._begun == wake.begun or monotonic() - wake.at < sys.getswitchinterval() / 2
+
+    def _take_all(self) -> None:
+        """Take waiting runs until none is left. Then this thread counts as asleep."""
+        while True:
+            while (running := self._waiting.take()) is not None:
+                self._begun += 1
+                if self._waiting and not self._one_stands_by:
+                    self._stand_by()
+                self._attempt(running)
+            with self._guard:
+                if not self._waiting:  # else one was added meanwhile, and no thread was asleep
+                    self._asleep += 1
+                    return
+
+    def _attempt(self, running: Running) -> None:
         running.begin_in_time()
         variables = contextvars.Context()
         plain = not running.definition.around
@@ -123,7 +183,7 @@ class ThreadExecutor:
             variables.run(active.__enter__)
             try:
                 call = partial(_value_of, running)
-                value = run_around(definition.around, running.context(), variables, self._run_on_loop, call)
+                value = run_around(definition.around, running.context, variables, self._run_on_loop, call)
             finally:
                 variables.run(active.__exit__, None, None, None)
             return variables.run(outcomes.from_value, value, definition, running.attempt_log, self._max_result)
@@ -156,7 +216,7 @@ class ThreadExecutor:
             running, outcome = self._ended.popleft()
             self._prefetch.ended(running)
             try:
-                self._end(running, outcome)
+                self._finished(running, outcome)
             except BaseException:
                 self._loop.call_soon(self._check)  # the remaining ended attempts must be processed too
                 raise
@@ -164,11 +224,7 @@ class ThreadExecutor:
     def _give_back(self, late: list[Running]) -> None:
         self._prefetch.reset()
         for running in late:
-            self._end(running, GIVEN_BACK)
-
-    def _end(self, running: Running, outcome: Outcome) -> None:
-        self._held -= 1
-        self._finished(running, outcome)
+            self._finished(running, GIVEN_BACK)
 
     def _new_context(self, running: Running) -> SyncContext:
         lane, log = running.lane, running.attempt_log
@@ -181,6 +237,11 @@ def _value_of(running: Running) -> object:
         value.close()
         raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
     return value
+
+
+class _Wake(NamedTuple):
+    begun: int
+    at: float
 
 
 class _Notebook:
