@@ -32,7 +32,8 @@ LONG := tests/oracle tests/bench tests/sdk_types tests/chaos tests/fault tests/a
 	tests/api/test_pauses.py tests/api/test_loop_pauses.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
 	tests/contract/test_alert_subjects.py tests/targets/test_signed_storage.py tests/targets/test_kubernetes.py \
 	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/unit/test_schedule_laws.py \
-	tests/integration/test_ahead.py tests/integration/test_celery_shop_commands.py tests/integration/test_child_starts.py tests/integration/test_embedded.py \
+	tests/integration/test_ahead.py tests/integration/test_celery_shop_commands.py tests/integration/test_child_batches.py \
+	tests/integration/test_child_starts.py tests/integration/test_embedded.py \
 	tests/integration/test_forked_children.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
 	tests/integration/test_archive.py tests/integration/test_frameworks.py tests/integration/test_hostile_text.py \
 	tests/integration/test_hosts.py tests/integration/test_replica.py \

@@ -103,8 +103,7 @@ class Attempts:
                 limits.threads,
                 self.progress_reports,
                 self._finished,
-                # Beside an embedded store, many threads that are always busy would starve the store's own thread.
-                partial(_nothing_ahead if source.embedded else ahead, Place.THREAD),
+                partial(ahead, Place.THREAD),
                 limits.max_result,
             ),
             ProcessExecutor(

@@ -1,8 +1,9 @@
 """The thread that owns the connection, and group commit.
 
 Callers queue plain functions and await the answers on their own event loops. The thread runs all queued functions in
-one transaction, each in a savepoint, so that a function that fails is rolled back alone. It gives the answers after the
-commit, so that an answered change is on disk. Under load, more functions share one sync.
+one transaction, each in a savepoint, so that a function that fails is rolled back alone. Functions that are queued
+while the transaction runs join it. The thread gives the answers after the commit, so that an answered change is on
+disk. Under load, more functions share one sync: a busy worker's claim and its completions do.
 
 A simulation has no threads: it calls `commit` and `give` itself, from a loop with virtual time.
 """
@@ -10,13 +11,12 @@ A simulation has no threads: it calls `commit` and `give` itself, from a loop wi
 import asyncio
 import contextlib
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from duetime.clock import Clock
+from duetime.clock import Clock, monotonic
 from duetime.errors import StoreUnavailable
 from duetime.store.sqlite.connection import Connection, meaning
 from duetime.store.sqlite.ownership import Ownership
@@ -27,6 +27,8 @@ Work = Callable[[Connection, int], T]
 """An operation: a function of the connection and the time in microseconds."""
 
 MOST_TOGETHER = 64
+_OPEN_FOR = 0.05
+"""Seconds for which functions can join a transaction."""
 
 
 class Asked(NamedTuple):
@@ -135,11 +137,13 @@ class Database:
             give([Answer(opening, None, meaning(error, self.shown))])
             return
         give([Answer(opening, None, None)])
+        inbox = _Inbox(queue)
         try:
-            while (batch := _queued(queue)) is not None:
-                for outside, group in groupby(batch, key=lambda asked: asked.outside):
-                    run = self._outside if outside else self.commit
-                    give(run(connection, list(group)))
+            while (batch := inbox.batch()) is not None:
+                if batch[0].outside:
+                    give(self._outside(connection, batch))
+                else:
+                    give(self.commit(connection, batch, inbox.joining))
         finally:
             connection.raw.close()
             if ownership is not None:
@@ -154,12 +158,21 @@ class Database:
                 answers.append(Answer(asked, None, meaning(error, self.shown)))
         return answers
 
-    def commit(self, connection: Connection, batch: list[Asked]) -> list[Answer]:
-        """Run these in one transaction. Their answers are valid once this returns."""
+    def commit(
+        self, connection: Connection, batch: list[Asked], joining: Callable[[], Asked | None] = lambda: None
+    ) -> list[Answer]:
+        """Run these in one transaction, and what joins it meanwhile. Their answers are valid once this returns."""
         raw = connection.raw
+        open_until = monotonic() + _OPEN_FOR
+        batch = list(batch)
         try:
             raw.execute("begin immediate")
             answers = [self._answer(connection, asked, alone=len(batch) == 1) for asked in batch]
+            while raw.in_transaction and len(batch) < MOST_TOGETHER and monotonic() < open_until:
+                if (asked := joining()) is None:
+                    break
+                batch.append(asked)
+                answers.append(self._answer(connection, asked, alone=False))
             if raw.in_transaction:
                 raw.execute("commit")
         except Exception as error:
@@ -197,22 +210,36 @@ class Database:
         return Answer(asked, result, None)
 
 
-def _queued(queue: "SimpleQueue[Asked | None]") -> list[Asked] | None:
-    """Wait for a function, and take all that are queued; None when the store is closing."""
-    asked = queue.get()
-    if asked is None:
-        return None
-    batch = [asked]
-    while len(batch) < MOST_TOGETHER:
-        try:
-            following = queue.get_nowait()
-        except Empty:
-            break
-        if following is None:
-            queue.put(None)  # functions that were queued before the end come first
-            break
-        batch.append(following)
-    return batch
+class _Inbox:
+    """The queued functions, in order."""
+
+    def __init__(self, queue: "SimpleQueue[Asked | None]") -> None:
+        self._queue = queue
+        self._first: list[Asked | None] = []
+        """What was taken from the queue and did not fit."""
+
+    def batch(self) -> list[Asked] | None:
+        """Wait for a function, and take those that can run together with it; None when the store is closing."""
+        first = self._first.pop() if self._first else self._queue.get()
+        if first is None:
+            return None
+        batch = [first]
+        while len(batch) < MOST_TOGETHER and (following := self._next(outside=first.outside)) is not None:
+            batch.append(following)
+        return batch
+
+    def joining(self) -> Asked | None:
+        """The next function, if there is one that can join a transaction."""
+        return self._next(outside=False)
+
+    def _next(self, *, outside: bool) -> Asked | None:
+        if self._first or self._queue.empty():
+            return None
+        asked = self._queue.get()
+        if asked is None or asked.outside is not outside:
+            self._first.append(asked)
+            return None
+        return asked
 
 
 def give(answers: list[Answer]) -> None:
