@@ -49,6 +49,7 @@ class Children:
             args = {"file": str(self.file), "name": name, "then": then.get(name, "return")}
             claimed = Claimed(new_id(), new_id(), 1, 1, 1, 0, 0, 0, 0, json.dumps(args).encode(), None, None, None)
             runs.append(Running(claimed, TASK, LANE, Session(), 1, 10))
+        self.executor._held += len(runs)
         self.executor._waiting.put_back([(running, backlog.monotonic()) for running in runs])
         self.executor._assign()
         return runs

@@ -87,6 +87,12 @@ def test_an_order_reaches_who_waits_for_it_while_another_reads(ends: tuple[Worke
         assert answer.result(10) == "answer"
 
 
+def test_several_orders_at_once(ends: tuple[Worker, Pipe]) -> None:
+    worker, pipe = ends
+    worker.say((NO_QUESTION, "one"), (NO_QUESTION, "two"), (NO_QUESTION, "three"))
+    assert [pipe.order() for _ in range(3)] == ["one", "two", "three"]
+
+
 def test_an_answer_that_nobody_waits_for_is_dropped(ends: tuple[Worker, Pipe]) -> None:
     worker, pipe = ends
     worker.say((99, "answer"), (NO_QUESTION, "an order"))

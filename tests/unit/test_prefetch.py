@@ -56,6 +56,20 @@ def test_none_that_may_run_only_once(ahead: Callable[..., list[int]]) -> None:
     assert ahead(1, 1 / 2048) == [40]
 
 
+def test_time_without_runs_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    said: list[int] = []
+    monkeypatch.setattr("duetime.worker.prefetch.monotonic", lambda: now)
+    pace = Prefetch(2, 200, said.append)
+    for _ in range(16):
+        now += 60.0
+        pace.busy()
+        now += 1 / 2048
+        pace.ended(running())
+        pace.idle()
+    assert said == [40]
+
+
 def test_slots_that_take_more_than_they_have() -> None:
     slots = Slots({Place.PROCESS: 2}, lambda: None)
     slots.claim_ahead(Place.PROCESS, 10)

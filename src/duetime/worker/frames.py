@@ -4,6 +4,7 @@ import itertools
 import pickle
 import socket
 import threading
+from collections import deque
 from typing import Any
 
 NO_QUESTION = 0
@@ -50,8 +51,10 @@ class Pipe:
         self._unpacker = Unpacker()
         self._sending = threading.Lock()
         self._numbers = itertools.count(NO_QUESTION + 1)
-        self._awaited = {NO_QUESTION}
+        self._awaited: set[int] = set()
         self._received: dict[int, Any] = {}
+        self._orders: deque[Any] = deque()
+        """Several may arrive before the first is asked for."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._is_read = False
@@ -64,7 +67,10 @@ class Pipe:
 
     def order(self) -> Any:
         """The next order. Raises `EOFError` when the other side has closed."""
-        return self._receive(NO_QUESTION)
+        with self._lock:
+            while not self._orders:
+                self._wait()
+            return self._orders.popleft()
 
     def ask(self, kind: str, order: int, content: object) -> Any:
         """The answer to a question, from any thread."""
@@ -81,11 +87,14 @@ class Pipe:
     def _receive(self, number: int) -> Any:
         with self._lock:
             while number not in self._received:
-                if self._is_read:
-                    self._changed.wait()
-                else:
-                    self._read()
+                self._wait()
             return self._received.pop(number)
+
+    def _wait(self) -> None:
+        if self._is_read:
+            self._changed.wait()
+        else:
+            self._read()
 
     def _read(self) -> None:
         """Read what is available, or wait for it. Other threads may check for their messages meanwhile."""
@@ -96,10 +105,11 @@ class Pipe:
         finally:
             self._lock.acquire()
             self._is_read = False
-            if len(self._awaited) > 1:  # otherwise no other thread waits
-                self._changed.notify_all()
+            self._changed.notify_all()
         if not data:
             raise EOFError
         for number, content in self._unpacker.feed(data):
-            if number in self._awaited:
+            if number == NO_QUESTION:
+                self._orders.append(content)
+            elif number in self._awaited:
                 self._received[number] = content

@@ -1,7 +1,8 @@
 """How many runs a place may queue in addition to those in progress.
 
 A claim takes a round trip and a commit, in which a short function could run many times. The worker claims ahead as many
-runs as the place will complete within a moment, judged by its recent attempts.
+runs as the place will complete within a moment, judged by its recent attempts. Time in which the place has no runs does
+not count: it would make a slow database look like slow functions.
 """
 
 from collections.abc import Callable
@@ -21,6 +22,17 @@ class Prefetch:
         self._claim_ahead = claim_ahead
         self._count = 0
         self._since = monotonic()
+        self._idle_since: float | None = self._since
+
+    def idle(self) -> None:
+        """The place has no runs now."""
+        self._idle_since = monotonic()
+
+    def busy(self) -> None:
+        """It has some again."""
+        if self._idle_since is not None:
+            self._since += monotonic() - self._idle_since
+            self._idle_since = None
 
     def ended(self, running: Running) -> None:
         """One more attempt has ended."""
@@ -44,4 +56,6 @@ class Prefetch:
     def reset(self) -> None:
         """Claim nothing ahead until the rate is known again."""
         self._count, self._since = 0, monotonic()
+        if self._idle_since is not None:
+            self._idle_since = self._since
         self._claim_ahead(0)

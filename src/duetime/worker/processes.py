@@ -77,6 +77,8 @@ class ProcessExecutor:
         self._depth = 1
         """How many runs a child may hold."""
         self._assigns_soon = False
+        self._held = 0
+        """How many runs it has accepted and not ended."""
         self._spawning = 0
         self._has_room = True
         """Whether the last child could be started."""
@@ -84,6 +86,9 @@ class ProcessExecutor:
         self._closed = False
 
     def start(self, running: Running) -> None:
+        if not self._held:
+            self._prefetch.busy()
+        self._held += 1
         self._waiting.add(running)
         self._assign()
 
@@ -95,7 +100,7 @@ class ProcessExecutor:
                 child.kill()
             # A child that begins another one has sent the outcome of this one.
         if self._waiting.withdraw(running):
-            self._loop.call_soon(self._finished, running, STOPPED)
+            self._loop.call_soon(self._end, running, STOPPED)
 
     def close(self) -> None:
         self._closed = True
@@ -173,7 +178,7 @@ class ProcessExecutor:
         except Exception as error:
             self._spawning -= 1
             if (running := self._waiting.take()) is not None:
-                self._finished(running, _unusable(error))
+                self._end(running, _unusable(error))
                 self._assign()
 
     def _wait_for_room(self, error: BaseException) -> None:
@@ -201,7 +206,7 @@ class ProcessExecutor:
     def _give_back(self, late: list[Running]) -> None:
         self._prefetch.reset()
         for running in late:
-            self._finished(running, GIVEN_BACK)
+            self._end(running, GIVEN_BACK)
 
     # Messages from a child.
 
@@ -276,6 +281,12 @@ class ProcessExecutor:
 
     def _ended(self, running: Running, outcome: Outcome) -> None:
         self._prefetch.ended(running)
+        self._end(running, outcome)
+
+    def _end(self, running: Running, outcome: Outcome) -> None:
+        self._held -= 1
+        if not self._held:
+            self._prefetch.idle()
         self._finished(running, outcome)
 
     async def _save(self, worker: Child, running: Running, question: int, note: RunNote) -> None:

@@ -64,6 +64,8 @@ class ThreadExecutor:
         self._begun = 0
         """Changes when a thread begins a run."""
         self._closed = False
+        self._held = 0
+        """How many runs it has accepted and not ended."""
         self._make_context = self._new_context  # bound once, not for each run
         self._ended: deque[tuple[Running, Outcome]] = deque()
         """Ended attempts that the event loop has not processed yet."""
@@ -74,13 +76,16 @@ class ThreadExecutor:
 
     def start(self, running: Running) -> None:
         running.make_context = self._make_context
+        if not self._held:
+            self._prefetch.busy()
+        self._held += 1
         self._waiting.add(running)
         if not self._one_stands_by:
             self._stand_by()
 
     def stop(self, running: Running) -> None:
         if self._waiting.withdraw(running):
-            self._loop.call_soon(self._finished, running, STOPPED)
+            self._loop.call_soon(self._end, running, STOPPED)
             return
         running.begun = True  # a thread has taken it, and may not have reported that yet
         context = running.context()
@@ -216,7 +221,7 @@ class ThreadExecutor:
             running, outcome = self._ended.popleft()
             self._prefetch.ended(running)
             try:
-                self._finished(running, outcome)
+                self._end(running, outcome)
             except BaseException:
                 self._loop.call_soon(self._check)  # the remaining ended attempts must be processed too
                 raise
@@ -224,7 +229,13 @@ class ThreadExecutor:
     def _give_back(self, late: list[Running]) -> None:
         self._prefetch.reset()
         for running in late:
-            self._finished(running, GIVEN_BACK)
+            self._end(running, GIVEN_BACK)
+
+    def _end(self, running: Running, outcome: Outcome) -> None:
+        self._held -= 1
+        if not self._held:
+            self._prefetch.idle()
+        self._finished(running, outcome)
 
     def _new_context(self, running: Running) -> SyncContext:
         lane, log = running.lane, running.attempt_log
