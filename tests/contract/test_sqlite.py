@@ -387,9 +387,17 @@ async def test_what_is_no_connection_is_refused(store: SqliteStore) -> None:
 
 
 HOT = ["look", "claim", "claimed_before", "exceptions", "succeed_runs", "end_runs", "retry_runs", "due_cursors"]
-HOT += ["succeed_held", "remove_ended"]
-HOT += ["live_runs_of", "make_runs", "skip_runs", "move_cursors", "unblock", "find_attempts", "ended_runs_of_job"]
-HOT += ["due_in_backlog", "backlogs", "admit_fires", "put_in_backlogs", "end_cursors"]
+HOT += [
+    "remove_succeeded",
+    "live_runs_of",
+    "make_runs",
+    "skip_runs",
+    "move_cursors",
+    "unblock",
+    "find_attempts",
+    "ended_runs_of_job",
+]
+HOT += ["remove_succeeded", "due_in_backlog", "backlogs", "admit_fires", "put_in_backlogs", "end_cursors"]
 
 
 @pytest.mark.parametrize("name", HOT)

@@ -71,8 +71,7 @@ ONLY_POSTGRES = {
 ONLY_SQLITE = {
     "has_kept": "part of `keeps_of_day` in PostgreSQL",
     "prune_kept": "statements on the partition of a day in PostgreSQL",
-    "succeed_held": "part of `succeed_runs` in PostgreSQL",
-    "remove_ended": "the same",
+    "remove_succeeded": "part of `succeed_runs` in PostgreSQL",
     "claim_limited": "`claim_many` of chosen runs in PostgreSQL",
     "due_in_backlog": "part of `due_cursors` in PostgreSQL",
     "backlogs": "part of `due_cursors` in PostgreSQL",

@@ -132,12 +132,12 @@ class _Plain:
             return False
         this = {**self._parameters, "now": now}
         connection.raw.execute("savepoint plain")
-        ended = connection.execute("succeed_held", this)
+        ended = connection.execute("succeed_runs", this)
         if ended < len(self._ids):
             connection.raw.execute("rollback to plain")
             connection.raw.execute("release plain")
             return False
-        connection.execute("remove_ended", this)
+        connection.execute("remove_succeeded", this)
         connection.raw.execute("release plain")
         free_holds(connection, now, self._ids)
         return True
@@ -227,7 +227,9 @@ def _succeed(connection: Connection, now: int, items: Sequence[Completion]) -> N
     results = listed([texts.add(item.result) for item in items])
     ids = packed(item.run_id for item in items)
     note_ends(connection, now, ids, [RunState.SUCCEEDED] * len(items))
-    connection.execute("succeed_runs", {"ids": ids, "results": results, "texts": texts.blob, "now": now})
+    these = {"ids": ids, "results": results, "texts": texts.blob, "now": now, "worker_id": None, "fence": None}
+    connection.execute("succeed_runs", these)
+    connection.execute("remove_succeeded", these)
 
 
 def _end(connection: Connection, now: int, items: Sequence[Completion]) -> None:

@@ -8,26 +8,17 @@ where r.id is null or r.cancel_requested;
 delete from claims where worker_id = :worker_id and claim_no in (select value from json_each(:closed))
     and standing = ClaimStanding.CLAIMED;
 
--- succeed_held: end runs that succeeded and that a worker holds, all with one fence; leaves those that it does not hold any
--- more, or whose cancellation was requested
+-- succeed_runs: end runs that succeeded, with a result at most: the short road. If a worker is given, leaves those that
+-- it does not hold with this fence, or whose cancellation was requested
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
     ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options, result)
 select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt, r.lost, AttemptState.SUCCEEDED, RunState.SUCCEEDED,
     r.due_at, r.ready_at, r.started_at, r.first_started_at, :now, r.worker_id, r.timeout_ms, r.args, r.options,
     substr(:texts, x.value >> 32, x.value & 0xffffffff)
 from json_each(:results) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
-where r.fence = :fence and r.worker_id = :worker_id and not r.cancel_requested;
+where :worker_id is null or (r.fence = :fence and r.worker_id = :worker_id and not r.cancel_requested);
 
--- remove_ended: remove runs that are in history
-delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:results) x);
-
--- succeed_runs: end runs that succeeded, with a result at most: the short road
-insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
-    ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options, result)
-select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt, r.lost, AttemptState.SUCCEEDED, RunState.SUCCEEDED,
-    r.due_at, r.ready_at, r.started_at, r.first_started_at, :now, r.worker_id, r.timeout_ms, r.args, r.options,
-    substr(:texts, x.value >> 32, x.value & 0xffffffff)
-from json_each(:results) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
+-- remove_succeeded: remove runs that are in history now
 delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:results) x);
 
 -- end_runs: end runs; failed ones become dead letters too
