@@ -6,9 +6,10 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -21,7 +22,7 @@ from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.transaction import Transaction
-from duetime.store.sqlite import SqliteStore, schema
+from duetime.store.sqlite import SqliteStore, database, schema
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.schema import VERSION
 from tests.contract.hands import TENANT, fire, hand, job, submit
@@ -506,3 +507,41 @@ async def test_a_column_that_is_not_declared_is_refused(store: SqliteStore, monk
     monkeypatch.setitem(SQL, "undeclared", ("select 1 as somewhere",))
     with pytest.raises(LookupError, match="undeclared returns somewhere"):
         await store.context.transactions.rows("undeclared")
+
+
+async def test_what_is_queued_while_a_transaction_runs_joins_it(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_OPEN_FOR", 600.0)
+    begun, go_on = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def keep(name: str) -> Callable[[Connection, int], None]:
+        def work(connection: Connection, _now: int) -> None:
+            if name == "first":
+                begun.set()
+                go_on.wait(60)
+            connection.raw.execute("insert into secrets values (?, x'')", (name,))
+            if name == "fails":
+                raise ValueError(name)
+
+        return work
+
+    await store.database.run(lambda connection, _: connection.raw.set_trace_callback(done.append))
+    done.clear()
+    first = asyncio.create_task(store.database.run(keep("first")))
+    await asyncio.to_thread(begun.wait, 60)
+    others = [asyncio.create_task(store.database.run(keep(name))) for name in ("second", "fails")]
+    alone = asyncio.create_task(store.database.run_outside(lambda connection: connection.raw.in_transaction))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await asyncio.gather(first, *others, alone, return_exceptions=True) == [None, None, ANY, False]
+    assert isinstance(others[1].exception(), ValueError)
+    assert [statement for statement in done if statement in ("begin immediate", "commit")] == [
+        "begin immediate",
+        "commit",
+    ]
+    names = await store.database.run(
+        lambda connection, _: connection.raw.execute("select name from secrets").fetchall()
+    )
+    assert {("first",), ("second",)} <= set(names) and ("fails",) not in names
