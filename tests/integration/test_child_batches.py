@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -104,6 +106,17 @@ async def test_a_child_that_dies_in_a_batch_ends_one_run(children: Children, how
     assert error(ended["c"]) == said
     assert succeeded(ended) == {"warm", "a", "b", "d", "e"}
     assert children.calls == ["warm", "a", "b", "c", "d", "e"], "each begins once"
+
+
+async def test_a_child_that_dies_before_it_begins_any_ends_none(children: Children) -> None:
+    first = children.only
+    assert first.process.pid is not None
+    os.kill(first.process.pid, signal.SIGSTOP)
+    runs = children.start("a", "b")
+    os.kill(first.process.pid, signal.SIGKILL)
+    assert succeeded(await children.all_ended("a", "b")) == {"warm", "a", "b"}
+    assert [running.false_starts for running in runs] == [1, 0], "it was about to begin the first"
+    assert sorted(children.calls) == ["a", "b", "warm"]
 
 
 async def test_a_result_that_cannot_be_kept_harms_no_other(children: Children) -> None:

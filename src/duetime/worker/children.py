@@ -115,6 +115,7 @@ class Child(asyncio.Protocol):
         back = [self.held.pop() for _ in range(count)]
         for held in back:
             held.running.handle = None
+            held.running.begun = False
         if not self.held:
             self._stop_deadline()
         return [(held.running, held.since) for held in reversed(back)]

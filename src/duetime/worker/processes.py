@@ -253,15 +253,20 @@ class ProcessExecutor:
         if not self._closed:
             if not self._has_room:
                 self._prefetch.reset()
-            self._put_back(worker.recall())
-            self._do(self._take_leave(worker, problem))
+            back = worker.recall()
+            # If it has begun none of them, it died while it was to begin the first one.
+            unborn = [] if worker.held else [running for running, _ in back[:1]]
+            self._put_back(back[len(unborn) :])
+            self._do(self._take_leave(worker, unborn, problem))
             self._assign()
 
-    async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
+    async def _take_leave(self, worker: Child, unborn: list[Running], problem: Exception | None) -> None:
         exitcode = await self._loop.run_in_executor(self._helpers, worker.exit_code, _LAST_WORD)
         worker.kill()  # it may have closed its end and still be alive
         while worker.held:
             self._lost(worker.let_go(), problem, exitcode)
+        for running in unborn:
+            self._lost(running, problem, exitcode)
         self._assign_again()
 
     def _lost(self, running: Running, problem: Exception | None, exitcode: int | None) -> None:
