@@ -208,7 +208,7 @@ async def test_a_retry_has_a_job_of_its_own(targets: Targeting, hands: Hands) ->
 async def test_a_worker_that_was_killed_leaves_its_job_to_the_next(tmp_path: Path, access: Path, hands: Hands) -> None:
     """`kill -9` after the Job was created: the next process finds it, and no second Job is created."""
     config = tmp_path / "duetime.toml"
-    config.write_text(f'cloud_access = "{access}"\nlease = "1s"\nheartbeat = "300ms"\n')
+    config.write_text(f'cloud_access = "{access}"\nlease = "4s"\nheartbeat = "500ms"\n')
     options = ("up", "--config", str(config), "--data-dir", str(tmp_path / "data"), "--port", "0", "--json")
     with Command(tmp_path, *options) as up:
         await asyncio.to_thread(up.until, lambda up: '"up"' in up.stdout)
@@ -228,8 +228,8 @@ async def test_a_worker_that_was_killed_leaves_its_job_to_the_next(tmp_path: Pat
             await eventually(found)
             assert (await hands.job())["metadata"]["uid"] == job["metadata"]["uid"]
             await hands.finish(job)
-            run = await app.wait(receipt, "20s")
-            assert run.state.name == "SUCCEEDED" and run.lost == 1, run
+            run = await app.wait(receipt, "60s")
+            assert run.state.name == "SUCCEEDED" and run.lost >= 1, run
         assert await asyncio.to_thread(up.stop) == 0
 
 
