@@ -1,10 +1,12 @@
 """The store under test, and time."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from duetime.store.protocol.store import Store
 from tests.conftest import INSTALLED
@@ -21,6 +23,11 @@ on_sqlite = pytest.mark.parametrize("world", WORLDS[:1], indirect=True)
 on_postgres = pytest.mark.parametrize("world", WORLDS[1:], indirect=True)
 
 
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop of a server and of `duetime worker`. Tests of what is above the stores use that of an application."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
 @pytest.fixture(params=WORLDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     """The test runs once in each world."""
@@ -32,7 +39,6 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 async def store(world: World) -> AsyncIterator[Store]:
     """An open, empty store."""
     await world.store.open()
-    await world.store.migrate()
     yield world.store
     await world.store.close()
 

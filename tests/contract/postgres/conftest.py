@@ -18,7 +18,6 @@ def world(request: pytest.FixtureRequest) -> PostgresWorld:
 @pytest.fixture
 async def store(world: PostgresWorld) -> AsyncIterator[PostgresStore]:
     await world.store.open()
-    await world.store.migrate()
     yield world.store
     await world.store.close()
 
