@@ -74,19 +74,23 @@ class StreamIntake:
         self._names: dict[tuple[int, str, int, str, Tier], StreamName] = {}
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        try:
-            return await self._submit(tenant_id, jobs)
-        except QueueChanged:  # since the kinds were read; nothing was stored or published
-            self._kinds.forget()
-            return await self._submit(tenant_id, jobs)
+        is_repeated = False
+        while True:
+            if self._kinds.age > READ_EVERY:
+                await self._renew(tenant_id, jobs)
+            queues = self._kinds.tenants.get(tenant_id)
+            try:
+                if queues is None:
+                    return await self._inner.submit(tenant_id, jobs)
+                return await self._submit(tenant_id, jobs, queues)
+            except QueueChanged:  # since the kinds were read; nothing was stored or published
+                if is_repeated:
+                    raise
+                is_repeated = True
+                self._kinds.forget()
 
-    async def _submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        if self._kinds.age > READ_EVERY:
-            await self._renew(tenant_id, jobs)
+    async def _submit(self, tenant_id: int, jobs: Sequence[NewJob], queues: Queues) -> list[Submitted]:
         read_at = elapsed() - self._kinds.age
-        queues = self._kinds.tenants.get(tenant_id)
-        if queues is None:
-            return await self._inner.submit(tenant_id, jobs)
         ways = await self._split(tenant_id, jobs, queues)
         await self._check_depths(tenant_id, queues, {jobs[place].lane.queue for place in ways.published})
         runs = await self._carried(tenant_id, jobs, ways)
