@@ -25,8 +25,9 @@ from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite import SqliteStore, database, schema
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.schema import VERSION
+from tests.contract.conftest import on_sqlite
 from tests.contract.hands import TENANT, fire, hand, job, submit
-from tests.contract.worlds import SqliteWorld
+from tests.contract.worlds import World
 from tests.support.releases import put_next_release
 
 HOUR = timedelta(hours=1)
@@ -474,8 +475,8 @@ async def test_what_is_done_again_and_again_reads_no_whole_table(store: SqliteSt
     assert not [line for line in found if re.match(r"SCAN (limits|l|keys|payload_refs)$", line)], found
 
 
-async def test_what_was_written_while_the_clock_was_ahead_keeps_no_history(tmp_path: Path) -> None:
-    world = SqliteWorld(tmp_path / "duetime.db")
+@on_sqlite
+async def test_what_was_written_while_the_clock_was_ahead_keeps_no_history(world: World) -> None:
     store, time = world.store, world.time
     await store.open()
     await store.migrate()

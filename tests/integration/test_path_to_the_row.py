@@ -46,7 +46,9 @@ async def test_functions_between_a_submission_and_its_row(postgres_app: App) -> 
         body = {"task": "greet", "args": {"name": "x"}}
         await app.submit("greet", {"name": "x"})  # lanes and queues are known from here on
         await served.post("/v1/jobs", body)
-        in_the_app = await path_of(lambda: app.submit("greet", {"name": "x"}), "Submission.submit", "Submission._submit")
+        in_the_app = await path_of(
+            lambda: app.submit("greet", {"name": "x"}), "Submission.submit", "Submission._submit"
+        )
         over_http = await path_of(
             lambda: served.post("/v1/jobs", body),
             *("SubmitBatcher.submit", "SubmitBatcher._store_queue", "SubmitBatcher._store_jobs"),
