@@ -518,6 +518,8 @@ async def figures(tour: Tour) -> None:
     assert (await client.get_stats()).jobs.kind == "exact"
     await client.list_fires()
     assert (await client.get_demand("default")).queue == "default"
+    assert len((await client.get_trends()).steps) == 60
+    assert (await client.list_jobs(order="name")).items
     for ahead in ("1h", "14s"):  # without a run, and with one
         job_id = await tour.job("near.greet", run_in=ahead)
         await client.explain_job(job_id)
