@@ -39,7 +39,8 @@ def hostile(kind: Any) -> Any:
 def _value(kind: inspect.Type, name: str) -> Any:
     match kind:
         case inspect.StrType():
-            return HOSTILE if kind.pattern is None else next(each for each in FITTING if re.search(kind.pattern, each))
+            text = HOSTILE if kind.pattern is None else next(each for each in FITTING if re.search(kind.pattern, each))
+            return text[: kind.max_length]
         case inspect.StructType():
             found = {each.encode_name: _value(each.type, each.encode_name) for each in kind.fields}
             if kind.tag_field is not None:
