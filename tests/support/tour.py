@@ -7,6 +7,7 @@ from uuid import UUID
 from duetime import App, AsyncClient
 from duetime.client import run_requests
 from duetime.errors import NotFound, ServerUnavailable
+from tests.support.lying import Lies
 from tests.support.receiver import Receiver
 from tests.support.waiting import eventually
 
@@ -14,11 +15,12 @@ from tests.support.waiting import eventually
 class Tour:
     """Knows what should have come of it."""
 
-    def __init__(self, client: AsyncClient, key: str, app: App, receiver: Receiver) -> None:
+    def __init__(self, client: AsyncClient, key: str, app: App, receiver: Receiver, lies: Lies) -> None:
         self.client = client
         self.key = key
         self.app = app
         self.receiver = receiver
+        self.lies = lies
         self.jobs: set[str] = set()
         """All that should be there in the end."""
         self.told_from = 0
