@@ -575,7 +575,7 @@ async def streams(tour: Tour) -> None:
         carried = 0
         async with asyncio.timeout(60):  # the servers learn of the stream when they next read the queues
             # A server that serves remote workers reads the stream, too, and stores what it takes.
-            while carried < 5 or "end_carried" not in tour.lies.told:
+            while carried < 5 or (where == "near" and "end_carried" not in tour.lies.told):
                 receipt = await client.create_job(f"{where}.greet", args={"to": f"{carried}"}, queue="carried")
                 tour.jobs.add(receipt.job_id)
                 assert (await tour.ended(receipt.job_id)).result == f"hello {carried}"
