@@ -162,7 +162,7 @@ def test_every_time_is_in_one_zone(looking: Looking) -> None:
     page.reload()
     expect(page.get_by_label("Times in")).to_have_value("America/Los_Angeles")
     assert serious(page) == []
-    page.goto(looking.shop.url + "/runs?task=shop.charge")
+    page.goto(f"{looking.shop.url}/runs?task={run['task']}")
     there = due.astimezone(ZoneInfo("America/Los_Angeles"))
     moments = page.locator(f"time[datetime='{run['due_at']}']").first
     expect(moments).to_have_attribute("title", re.compile(f"{there:%H:%M:%S}"))
