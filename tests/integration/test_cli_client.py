@@ -328,6 +328,14 @@ async def test_a_line_ends_where_the_file_says(duetime: Duetime, tmp_path: Path)
     assert facts(await duetime("submit", "--file", str(file), "--json")) == [{"stored": 1}]
 
 
+async def test_jobs_are_listed_by_name(duetime: Duetime) -> None:
+    for name in ("b", "c", "a"):
+        await duetime("submit", "later", "--in", "1d", "--name", name)
+    for order, names in (("name", ["a", "b", "c"]), ("-name", ["c", "b", "a"])):
+        assert [job["name"] for job in facts(await duetime("jobs", "list", "--order", order, "--json"))] == names
+    assert "order: " in refused(await duetime("jobs", "list", "--order", "status"))
+
+
 async def test_a_file_of_which_a_part_is_stored(duetime: Duetime, tmp_path: Path) -> None:
     lines = [json.dumps({"task": "later", "run_in": "1d"})] * 2100
     lines[1500] = json.dumps({"task": "later", "cron": "99 * * * *"})

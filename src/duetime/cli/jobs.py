@@ -35,12 +35,23 @@ def list_jobs(
     owner: Annotated[str | None, typer.Option("--owner")] = None,
     name: Annotated[str | None, typer.Option("--name")] = None,
     tag: Annotated[str | None, typer.Option("--tag")] = None,
+    order: Annotated[
+        str | None,
+        typer.Option("--order", help="name or -name: the jobs with a name, by name. Default: newest first."),
+    ] = None,
     limit: Limit = 50,
 ) -> None:
-    """List jobs, newest first."""
-    page_size = min(limit, 200)
+    """List jobs, newest first or by name."""
     found = command.client.jobs(
-        search=search, status=status, task=task, queue=queue, owner=owner, name=name, tag=tag, page_size=page_size
+        search=search,
+        status=status,
+        task=task,
+        queue=queue,
+        owner=owner,
+        name=name,
+        tag=tag,
+        order=order,
+        page_size=min(limit, 200),
     )
     command.table(
         limited(found, limit),

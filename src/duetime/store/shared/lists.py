@@ -109,10 +109,9 @@ class ListingRole(SharedRole):
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[RunItem]:
-        is_ranged = filter.due_from is not None or filter.due_until is not None
-        span = RunSpan(
-            filter, await self.transactions.run(lambda transaction: transaction.now()) if is_ranged else EPOCH
-        )
+        has_end = filter.due_until is not None
+        now = await self.transactions.run(lambda transaction: transaction.now()) if has_end else EPOCH
+        span = RunSpan(filter, now)
 
         async def read(job_ids: list[UUID] | None, before: UUID | None, limit: int) -> Page[RunItem]:
             wanted = {

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from duetime.model.breaker import BreakerState
 from duetime.model.job import JobState, decode_options
@@ -27,7 +28,8 @@ class WaitingRole(SharedRole):
         )
         if facts is None or not facts.serving.workers:
             return facts
-        return _with_busy(facts, await self._busy(tenant_id, facts))
+        busy = await self._busy(tenant_id, facts)
+        return replace(facts, serving=replace(facts.serving, busy=busy))
 
     async def _busy(self, tenant_id: int, facts: RunFacts) -> int:
         """Slots in use by runs of all tenants, which the tenant's own transaction does not see."""
@@ -86,7 +88,7 @@ async def _facts(transaction: Transaction, tenant_id: int, run_id: UUID) -> RunF
     losses = await transaction.row("losses_of", **of_task) if base.trial else None
     breaker = await transaction.row("breaker_of", tenant_id=tenant_id, target=target)
     ahead = await _ahead(transaction, tenant_id, base)
-    return _combined(
+    return replace(
         base,
         parked=held.get(row["parked_by"]),
         put_off=held.get(row["put_off_by"]),
@@ -124,16 +126,6 @@ def _base(row: Row, now: datetime) -> RunFacts:
         tenant_state=TenantState(row["tenant"]),
         paused_at=row["paused_at"],
     )
-
-
-def _combined(base: RunFacts, **more: Any) -> RunFacts:
-    return RunFacts(**{name: getattr(base, name) for name in RunFacts.__struct_fields__ if name not in more}, **more)
-
-
-def _with_busy(facts: RunFacts, busy: int) -> RunFacts:
-    serving = facts.serving
-    counted = Serving(serving.workers, serving.elsewhere, serving.slots, busy)
-    return _combined(facts, serving=counted)
 
 
 def _own_limits(row: Row) -> list[int]:
