@@ -35,7 +35,7 @@ VALUES: dict[str, dict[str, Any]] = {
             "annotations": {"nginx.ingress.kubernetes.io/proxy-body-size": "64m"},
         },
         "metrics": {"podMonitor": True, "rules": True},
-        "server": {"serviceAccount": "duetime", "cloudAccess": "duetime-cloud"},
+        "server": {"serviceAccount": "duetime", "cloudAccess": "duetime-cloud", "oidcProviders": "duetime-sso"},
         "worker": APP | {"env": [{"name": "DUETIME_SLOTS", "value": "50"}], "maxUnavailable": 1},
     },
     "keda": {"worker": APP | {"autoscaling": {"by": "keda", "keda": {"slots": 50, "rate": "2000/s"}}}},
@@ -128,6 +128,22 @@ def test_hpa_and_adapter_agree() -> None:
     labels = set(metric["selector"]["matchLabels"])
     for name in ("duetime_tenant_queue_depth", "duetime_tenant_queue_running"):
         assert name in rule["metricsQuery"] and set(GAUGES[name].labels) == labels
+
+
+@pytest.mark.parametrize(
+    ("value", "setting", "file"),
+    [
+        ("cloudAccess", "DUETIME_CLOUD_ACCESS", "cloud.toml"),
+        ("oidcProviders", "DUETIME_OIDC_PROVIDERS", "providers.toml"),
+    ],
+)
+def test_a_settings_file_comes_from_a_secret(value: str, setting: str, file: str) -> None:
+    pod = objects(server={value: "given"})["Deployment", "test-server"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    folder, _, name = next(each["value"] for each in container["env"] if each["name"] == setting).rpartition("/")
+    mount = next(each for each in container["volumeMounts"] if each["mountPath"] == folder)
+    volume = next(each for each in pod["volumes"] if each["name"] == mount["name"])
+    assert (name, volume["secret"]["secretName"], mount["readOnly"]) == (file, "given", True)
 
 
 @pytest.mark.parametrize("kind", ["server", "worker"])
