@@ -177,7 +177,12 @@ async def test_pages_and_files(api: Served) -> None:
     assert script.status == 200 and "immutable" in script.headers["Cache-Control"]
     assert (await api.get("/jobs/job_x", key=None)).body == page.body
     assert (await api.post("/jobs", key=None)).status == 405
-    for missing in ("/assets/other/app.js", address.replace("app.js", "../files.py"), address + "x", "/nowhere"):
+    for missing in (
+        "/assets/other/dashboard.js",
+        address.replace("dashboard.js", "../files.py"),
+        address + "x",
+        "/nowhere",
+    ):
         assert (await api.get(missing, key=None)).status == 404, missing
 
 

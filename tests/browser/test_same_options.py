@@ -22,8 +22,8 @@ from tests.browser.test_job_form import of_body, typed
 from tests.unit.test_options import BESIDE, JOB, NOW, by_command, meaning, over_http, values_of
 
 _FIELDS = """async (texts) => {
-    const preload = [...document.querySelectorAll("link[rel=modulepreload]")].map((link) => link.href);
-    const { empty, fieldsOf } = await import(preload.find((href) => href.endsWith("/core/job_fields.js")));
+    const script = document.querySelector("script[type=module]").src;
+    const { empty, fieldsOf } = await import(new URL("core/job_fields.js", script));
     return fieldsOf({ ...empty(), tz: "", task: "greet", ...texts });
 }"""
 """The body of the request for a form with these texts."""

@@ -9,7 +9,7 @@ from functools import cache
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from duetime.dashboard import PAGES, File, Files
+from duetime.dashboard import PAGES, STYLE, File, Files
 
 POLICY = "; ".join(
     (
@@ -46,9 +46,9 @@ def page_routes() -> list[Route]:
     ]
 
 
-def stylesheets() -> list[str]:
-    """The addresses of the dashboard's styles."""
-    return [f"/assets/{_files().version}/style/{name}.css" for name in ("base", "parts", "pages")]
+def stylesheet() -> str:
+    """The address of the dashboard's styles."""
+    return f"/assets/{_files().version}/{STYLE}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The dashboard: plain files, served unchanged, which use only the public API.
+"""The dashboard: plain files, which use only the public API. `bundle.py` joins the modules to one script.
 
 static/index.html       the page that loads everything; its addresses contain the versions of all files
 static/app.js           the routes
@@ -8,6 +8,6 @@ static/pages/           one file for each page
 static/vendor/          third-party libraries with their licences
 """
 
-from duetime.dashboard.files import PAGES, File, Files
+from duetime.dashboard.files import PAGES, STYLE, File, Files
 
-__all__ = ["PAGES", "File", "Files"]
+__all__ = ["PAGES", "STYLE", "File", "Files"]

@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 from duetime.dashboard import job_form, request_forms
+from duetime.dashboard.bundle import bundle
 
 PAGES = (
     "/",
@@ -47,6 +48,8 @@ PAGES = (
     "/audit",
 )
 """The addresses of pages. The browser's router shows them."""
+SCRIPT, STYLE = "dashboard.js", "dashboard.css"
+_STYLES = ("style/base.css", "style/parts.css", "style/pages.css", "vendor/uplot.css")
 _MEDIA = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
@@ -68,6 +71,9 @@ class Files:
         found[job_form.MODULE] = job_form.options_module()
         found[request_forms.MODULE] = request_forms.requests_module()
         page = found.pop("index.html")
+        modules = {name: body.decode() for name, body in found.items() if name.endswith(".js")}
+        found[SCRIPT] = bundle("app.js", modules).encode()
+        found[STYLE] = b"".join(found.pop(name) for name in _STYLES)
         digest = blake2b(digest_size=8)
         for name in sorted(found):
             digest.update(name.encode() + b"\0" + found[name] + b"\0")
@@ -80,11 +86,11 @@ class Files:
         return self._files.get(name) if version == self.version else None
 
     def _filled(self, page: bytes) -> bytes:
-        """The page with links that preload all modules, so that the browser does not load them one after the other."""
+        """The page with links that preload what the script imports: the browser loads all of them at once."""
         modules = "\n".join(
             f'    <link rel="modulepreload" href="/assets/{self.version}/{name}">'
             for name in sorted(self._files)
-            if name.endswith(".js")
+            if name.startswith("vendor/") and name.endswith(".js")
         )
         return page.replace(b"    <!-- modules -->", modules.encode()).replace(b"{version}", self.version.encode())
 

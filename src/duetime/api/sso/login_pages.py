@@ -3,7 +3,7 @@
 from html import escape
 from urllib.parse import quote
 
-from duetime.api.pages import POLICY, stylesheets
+from duetime.api.pages import POLICY, stylesheet
 from duetime.api.sso.login_flow import LoginRefused
 
 HEADERS = {"content-security-policy": POLICY, "referrer-policy": "no-referrer"}
@@ -14,7 +14,7 @@ _PAGE = """<!doctype html>
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <meta name="color-scheme" content="light dark">
     <title>{title} – duetime</title>
-{styles}
+    <link rel="stylesheet" href="{style}">
   </head>
   <body>
     <main class="login">
@@ -33,6 +33,7 @@ _PAGE = """<!doctype html>
 def refusal_page(refused: LoginRefused, provider: str | None) -> bytes:
     """`provider`: the one to try again with."""
     again = "" if provider is None else f'<a href="/login/sso/{quote(provider)}">Try again</a> · '
-    styles = "\n".join(f'    <link rel="stylesheet" href="{escape(each)}">' for each in stylesheets())
     texts = {"title": refused.title, "told": refused.told, "remedy": refused.remedy}
-    return _PAGE.format(again=again, styles=styles, **{name: escape(text) for name, text in texts.items()}).encode()
+    return _PAGE.format(
+        again=again, style=stylesheet(), **{name: escape(text) for name, text in texts.items()}
+    ).encode()
