@@ -4,11 +4,12 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
+from duetime.model.attempt import RunNote
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
 from duetime.store.protocol.store import Store
-from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
+from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, retried, submit
 from tests.contract.worlds import Time
 
 
@@ -28,6 +29,33 @@ async def test_a_claim_leases_the_run_to_its_worker(store: Store, time: Time) ->
     assert (run.state, run.worker_id, run.started_at) == (RunState.RUNNING, worker.id, time.now)
     assert run.lag == timedelta(seconds=3)
     assert run.lease_until == time.now - timedelta(seconds=3) + LEASE
+
+
+async def test_each_run_of_a_claim_gets_what_is_its_own(store: Store) -> None:
+    """Also bytes that are no text, as sealed ones are, and nothing beside something."""
+    worker = await hand(store)
+    bodies = [b"{}", b"\x00", b"a\x00b,\xff\xfe", "é".encode(), bytes(range(256)), b"", b'[1,"]"]'] * 3
+    jobs = [
+        job(
+            args=body,
+            options=None if number % 3 else b'{"name":"%d"}' % number,
+            timeout_ms=None if number % 2 else number + 1,
+        )
+        for number, body in enumerate(bodies)
+    ]
+    await submit(store, *jobs)
+    wanted = {each.id: (each.args, each.options, each.timeout_ms, None) for each in jobs}
+    first = await worker.claim()
+    assert {run.job_id: (run.args, run.options, run.timeout_ms, run.checkpoint) for run in first} == wanted
+    checkpoints = {run.job_id: None if number % 4 else b"\x00%d\xff" % number for number, run in enumerate(first)}
+    notes = [RunNote(run.run_id, run.fence, checkpoint=checkpoints[run.job_id]) for run in first]
+    await store.completions.note(worker.id, notes)
+    await worker.complete(*(retried(run) for run in first))
+    again = await worker.claim()
+    assert {run.job_id: (run.args, run.options, run.timeout_ms, run.checkpoint) for run in again} == {
+        job_id: (*own[:3], checkpoints[job_id]) for job_id, own in wanted.items()
+    }
+    assert {(run.fence, run.attempt) for run in again} == {(2, 2)}
 
 
 async def test_no_run_is_leased_twice_at_once(store: Store) -> None:

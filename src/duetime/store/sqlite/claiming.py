@@ -14,13 +14,14 @@ from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import Rules
 from duetime.store.shared.claim_rules import read_rules
 from duetime.store.shared.queues import paused_lanes
+from duetime.store.sqlite.batches import Batch, claim_ready, claimed_runs
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
 from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.limiting import Limited
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, listed, moment, places
+from duetime.store.sqlite.values import identity, listed, moment, places, unpacked
 
 _heads = msgspec.json.Decoder(list[tuple[int, UUID]])
 
@@ -49,23 +50,23 @@ class ClaimingRole(Role):
         return Look(moment(now), tuple(_sight(lane_id, _heads.decode(seen)) for lane_id, seen in rows if seen), depth)
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
-        def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:
+        def work(connection: Connection, now: int) -> list[Batch]:
             this = {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}
             return claim_for(connection, self.lane_book, this, dict(takes))
 
-        return claimed_runs(await self.database.run(work))
+        return read_batches(await self.database.run(work))
 
     async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
         by_lane: dict[int, list[UUID]] = defaultdict(list)
         for run_id, lane_id in dict.fromkeys(announced):  # a run may be announced twice
             by_lane[lane_id].append(run_id)
 
-        def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:
+        def work(connection: Connection, now: int) -> list[Batch]:
             this = {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}
             takes = {lane_id: len(run_ids) for lane_id, run_ids in by_lane.items()}
             return claim_for(connection, self.lane_book, this, takes, announced=by_lane)
 
-        return claimed_runs(await self.database.run(work))
+        return read_batches(await self.database.run(work))
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         def work(connection: Connection, now: int) -> int:
@@ -90,7 +91,7 @@ def claim_for(
     left: dict[int, int],
     room: int | None = None,
     announced: Mapping[int, Sequence[UUID]] | None = None,
-) -> list[tuple[Any, ...]]:
+) -> list[Batch]:
     """Claim for one worker, up to its room. `left` is how many runs each lane may still give, and is reduced. If runs
     were announced, it takes no others."""
     worker = connection.row("alive", this)
@@ -99,12 +100,14 @@ def claim_for(
     before = connection.value("find_claim", this)
     if before is not None:
         # This claim has happened before, and its answer was lost.
-        return connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
-    rows: list[tuple[Any, ...]] = []
+        rows = connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
+        return [Batch.of(claimed_runs(rows))]
+    batches: list[Batch] = []
+    taken = 0
     rules = Rules.of(connection.rows("rules", this))
     limited = Limited(connection, this["now"], rules)
     for lane_id, take in left.items():
-        wanted = take if room is None else min(take, room - len(rows))
+        wanted = take if room is None else min(take, room - taken)
         if wanted > 0 and serves(connection, worker, lane_id):
             key = book.key(connection, lane_id)
             if key is None:
@@ -113,18 +116,21 @@ def claim_for(
             book.has_limits = book.has_limits or is_limited
             if is_limited or announced is not None:
                 chosen = None if announced is None else announced[lane_id]
-                found = limited.claim(this, lane_id, key, wanted, chosen)
+                found = Batch.of(limited.claim(this, lane_id, key, wanted, chosen))
             else:
-                found = connection.rows("claim", {**this, "lane_id": lane_id, "take": wanted})
-            left[lane_id] -= len(found)
-            rows += found
-    if rows:
-        deadline = min((row[8] + row[11] * 1000 for row in rows if row[11] is not None), default=None)
-        ids = b"".join([row[0] for row in rows])
+                found = claim_ready(connection, this, lane_id, wanted)
+            left[lane_id] -= found.size
+            taken += found.size
+            batches.append(found)
+    if taken:
+        shortest = min((batch.shortest_ms for batch in batches if batch.shortest_ms is not None), default=None)
+        deadline = None if shortest is None else this["now"] + shortest * 1000
+        ids = b"".join([batch.ids for batch in batches])
         connection.execute("keep_claim", {**this, "deadline": deadline, "run_ids": ids})
         if is_heard(connection, this["now"]):
-            tell_of_runs(connection, this["now"], EventKind.STARTED, [identity(row[0]) for row in rows])
-    return rows
+            started = [identity(run_id) for run_id in unpacked(ids)]
+            tell_of_runs(connection, this["now"], EventKind.STARTED, started)
+    return batches
 
 
 def _release(connection: Connection, this: dict[str, Any]) -> int:
@@ -143,5 +149,5 @@ def serves(connection: Connection, worker: tuple[Any, ...], lane_id: int) -> boo
     return bool(connection.rows("is_served", {"lane_id": lane_id, "tenant_id": tenant_id, "queues": queues}))
 
 
-def claimed_runs(rows: Sequence[tuple[Any, ...]]) -> list[Claimed]:
-    return [Claimed(identity(run_id), identity(job_id), *rest) for run_id, job_id, *rest in rows]
+def read_batches(batches: Sequence[Batch]) -> list[Claimed]:
+    return [run for batch in batches for run in batch.read()]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from duetime.model.attempt import Claimed
-from duetime.store.sqlite.claiming import claimed_runs
+from duetime.store.sqlite.batches import claimed_runs
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import packed, places
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from duetime.model.attempt import Claimed
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.limits import Book, Candidate, Line, Scope, Terms, admit, give_back, room_for, room_of
@@ -21,6 +22,7 @@ from duetime.store.rules.limit_scopes import (
     shared_scopes,
     why_left,
 )
+from duetime.store.sqlite.batches import claim_ready, claimed_runs
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.values import (
     duration,
@@ -45,21 +47,21 @@ class Limited:
 
     def claim(
         self, this: Mapping[str, Any], lane_id: int, key: LaneKey, take: int, announced: Sequence[UUID] | None = None
-    ) -> list[tuple[Any, ...]]:
+    ) -> Sequence[Claimed]:
         shared = [scope for scope in shared_scopes(key) if self._rules.is_set(scope)]
         self._hold(dict.fromkeys(shared, Terms()))
         if not key.keyed and announced is None:
             count = room_for(self._books, shared, take)
-            rows = self._connection.rows("claim", {**this, "lane_id": lane_id, "take": count}) if count else []
-            give_back(self._books, shared, count - len(rows))
-            self._remember(rows, shared, {})
-            return rows
+            runs = claim_ready(self._connection, this, lane_id, count).read() if count else []
+            give_back(self._books, shared, count - len(runs))
+            self._remember(runs, shared, {})
+            return runs
         for number in range(ROUNDS):
             room = room_of(self._books, shared, take)
             heads = self._heads(lane_id, room, number, announced) if room else []
-            rows, again = self._claim_chosen(this, key, shared, take, heads)
-            if rows or not again:
-                return rows
+            runs, again = self._claim_chosen(this, key, shared, take, heads)
+            if runs or not again:
+                return runs
         return []
 
     def _heads(self, lane_id: int, room: int, number: int, announced: Sequence[UUID] | None) -> list[tuple[Any, ...]]:
@@ -77,7 +79,7 @@ class Limited:
         shared: Sequence[Scope],
         take: int,
         heads: Sequence[tuple[Any, ...]],
-    ) -> tuple[list[tuple[Any, ...]], bool]:
+    ) -> tuple[Sequence[Claimed], bool]:
         seen: list[Candidate] = []
         said, left = Said(), False
         for run_id, put_off, body in heads:
@@ -96,12 +98,12 @@ class Limited:
             self._connection.execute("park_runs", {"run_id": run_id.bytes, "limit_id": limit_id})
         for run_id, limit_id, at in later:
             self._connection.execute("put_off_runs", {"run_id": run_id.bytes, "limit_id": limit_id, "at": stamp(at)})
-        rows: list[tuple[Any, ...]] = []
+        runs: list[Claimed] = []
         if chosen:
             ids = packed(chosen)
-            rows = self._connection.rows("claim_limited", {**this, "ids": ids, "places": places(ids)})
-            self._remember(rows, shared, {run.run_id: run for run in seen})
-        return rows, bool(parked or later or left)
+            runs = claimed_runs(self._connection.rows("claim_limited", {**this, "ids": ids, "places": places(ids)}))
+            self._remember(runs, shared, {run.run_id: run for run in seen})
+        return runs, bool(parked or later or left)
 
     def _leave(self, run_id: bytes, message: str) -> None:
         bounds = {"at_least": microseconds(LEAVE_AT_LEAST), "at_most": microseconds(LEAVE_AT_MOST)}
@@ -136,16 +138,14 @@ class Limited:
             line=Line(bool(is_due), maybe_moment(first_at), maybe_moment(last_at)),
         )
 
-    def _remember(
-        self, rows: Sequence[tuple[Any, ...]], shared: Sequence[Scope], chosen: Mapping[UUID, Candidate]
-    ) -> None:
+    def _remember(self, runs: Sequence[Claimed], shared: Sequence[Scope], chosen: Mapping[UUID, Candidate]) -> None:
         holds: list[tuple[int, bytes, int]] = []
         starts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-        for row in rows:
-            own = chosen[identity(row[0])].scopes if chosen else ()
+        for run in runs:
+            own = chosen[run.run_id].scopes if chosen else ()
             for book in (self._books[scope] for scope in (*shared, *own)):
                 if book.counts_running:
-                    holds.append((book.limit_id, row[0], row[3]))
+                    holds.append((book.limit_id, run.run_id.bytes, run.fence))
                 if book.period is not None:
                     starts[book.limit_id] = (microseconds(book.period), starts[book.limit_id][1] + 1)
         if holds:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import never_started
 from duetime.store.rules.strays import REAPER, SETTLED, Pace, Stray
-from duetime.store.sqlite.claiming import claimed_runs
+from duetime.store.sqlite.batches import claimed_runs
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role

@@ -5,11 +5,19 @@ select l.value, (
     having count(*) > 0)
 from json_each(:lane_ids) l;
 
--- claim: lease ready runs of one lane to a worker that is alive
-select id, job_id, lane_id, fence + 1, attempt + 1, lost, due_at, ready_at, :now, args, options, timeout_ms, checkpoint
-from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
-    and +tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
-order by ready_at, id limit :take;
+-- claim: lease ready runs of one lane to a worker that is alive; returns one row with all of them (`batches.py`)
+select cast(group_concat(id, '') as blob), min(timeout_ms), cast(group_concat(job_id, '') as blob),
+    '[' || group_concat(fence + 1) || ']', '[' || group_concat(attempt + 1) || ']', '[' || group_concat(lost) || ']',
+    '[' || group_concat(due_at) || ']', '[' || group_concat(ready_at) || ']',
+    '[' || group_concat(coalesce(timeout_ms, 'null')) || ']',
+    '[' || group_concat(length(args)) || ']', cast(group_concat(args, '') as blob),
+    '[' || group_concat(coalesce(length(options), 'null')) || ']', cast(group_concat(options, '') as blob),
+    '[' || group_concat(coalesce(length(checkpoint), 'null')) || ']', cast(group_concat(checkpoint, '') as blob)
+from (
+    select id, job_id, fence, attempt, lost, due_at, ready_at, args, options, timeout_ms, checkpoint
+    from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+        and +tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
+    order by ready_at, id limit :take);
 update runs
 set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
     progress = null, message = null
