@@ -132,9 +132,9 @@ async def _measure(
         browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         for path, shown in (
             ("/", ".figures"),
-            ("/jobs", "main tbody tr"),
-            ("/schedules", "main tbody tr"),
-            ("/runs", "main tbody tr"),
+            ("/jobs", "main tbody tr a"),
+            ("/schedules", "main tbody tr a"),
+            ("/runs", "main tbody tr a"),
             ("/calendar", ".heat"),
         ):
             targets[kind, f"first view of {path}"] = Target(most=MOST_VIEW)

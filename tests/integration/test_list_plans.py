@@ -140,13 +140,14 @@ async def test_a_page_reads_no_more_than_its_bound(
                 assert "Index Only Scan" in plan, (name, plan)
 
 
-async def test_a_page_by_name_reads_no_more_than_its_bound(store: PostgresStore) -> None:
+@pytest.mark.parametrize("tenant_id", [1, 2])
+async def test_a_page_by_name_reads_no_more_than_its_bound(store: PostgresStore, tenant_id: int) -> None:
     reads = Reads(store)
     for down in (False, True):
         place = None
         for _ in range(3):
             before = await reads.now()
-            page = await store.lists.list_jobs_by_name(2, JobFilter(), place, 50, down=down)
+            page = await store.lists.list_jobs_by_name(tenant_id, JobFilter(), place, 50, down=down)
             after = await reads.now()
             delta = {key: value - before.get(key, 0) for key, value in after.items()}
             assert len(page.items) == 50

@@ -67,21 +67,21 @@ as $$
 begin
     if place is null and not down then
         return query
-        select l.value, l.job_id from duetime.labels l where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"])
+        select l.value, l.job_id from duetime.labels l where l.tenant_id = any (array[tenant]) and l.kind = 'n'::"char"
         order by l.tenant_id, l.kind, l.value, l.job_id limit most;
     elsif place is null then
         return query
-        select l.value, l.job_id from duetime.labels l where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"])
+        select l.value, l.job_id from duetime.labels l where l.tenant_id = any (array[tenant]) and l.kind = 'n'::"char"
         order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
     elsif not down then
         return query
         select l.value, l.job_id from duetime.labels l
-        where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"]) and (l.value, l.job_id) > (place, place_job)
+        where l.tenant_id = any (array[tenant]) and l.kind = 'n'::"char" and (l.value, l.job_id) > (place, place_job)
         order by l.tenant_id, l.kind, l.value, l.job_id limit most;
     else
         return query
         select l.value, l.job_id from duetime.labels l
-        where l.tenant_id = any (array[tenant]) and l.kind = any (array['n'::"char"]) and (l.value, l.job_id) < (place, place_job)
+        where l.tenant_id = any (array[tenant]) and l.kind = 'n'::"char" and (l.value, l.job_id) < (place, place_job)
         order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
     end if;
 end $$;
