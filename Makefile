@@ -49,14 +49,20 @@ STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_que
 STREAMS_LONG := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py \
 	tests/integration/test_streams_end_to_end.py tests/integration/test_brokers_end_to_end.py
 
+# What `make test` leaves to `make browser`: it opens every page, judges it with axe, and acts on it.
+BROWSER_LONG := $(filter-out $(addprefix tests/browser/test_,pages.py job_form.py safety.py wholesale.py), \
+	$(wildcard tests/browser/test_*.py))
+
 # On a clean clone one process compiles the tests and writes down Hypothesis's table of characters: else each of those
 # that run them would.
 test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest; mypy and lint-imports beside it"
 	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
+	scripts/chromium & browser=$$!; \
 	[ -d .hypothesis ] || $(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
-	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) $(STREAMS_LONG) tests/browser); tests=$$?; \
+	wait $$browser; \
+	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) $(STREAMS_LONG) $(BROWSER_LONG)); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
