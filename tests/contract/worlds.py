@@ -191,7 +191,7 @@ async def unmigrated(world: World, path: Path) -> AsyncIterator[tuple[Store, Sto
 
 
 def execute(dsn: str, statement: str, *arguments: object) -> None:
-    with psycopg.connect(dsn) as connection:
+    with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(statement, arguments)
 
 

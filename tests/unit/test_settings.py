@@ -203,7 +203,7 @@ class TestValues:
             ("database_url", "postgresql://host:port/db", "host or port is malformed"),
             ("database_url", "postgresql://a:1,b:x/db", "host 2 of 2 or port is malformed"),
             ("database_url", "postgresql://a:1,,b/db", "host 2 of 3 is empty or malformed"),
-            ("database_url", "postgresql://a,[::1/db", "host or port is malformed"),
+            ("database_url", "postgresql://a,[::1/db", "host 2 of 2 is empty or malformed"),
             ("database_url", "postgresql://a:5432,b,a/db", "host 3 of 3 is the same as host 1"),
             ("database_url", "postgresql:///db?host=a,b,c&port=1,2", "2 ports for 3 hosts"),
             ("database_url", "postgresql://a,b/db?target_session_attrs=standby", "duetime writes"),

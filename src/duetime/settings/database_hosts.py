@@ -5,7 +5,9 @@ An address may name several hosts, as libpq's does: `postgresql://user@one:5432,
 """
 
 from typing import NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
+
+from duetime.settings.addresses import split_address
 
 _PORT = 5432
 _WRITABLE = ("primary", "read-write")
@@ -35,7 +37,7 @@ class Hosts(NamedTuple):
 def hosts_of(address: str) -> Hosts:
     """The hosts of an address. Raises ValueError with a reason that quotes no part of it: any part may be a password
     that was not escaped."""
-    parts = urlsplit(address)
+    parts = split_address(address)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     _, _, named = parts.netloc.rpartition("@")
     if named:
@@ -50,6 +52,14 @@ def hosts_of(address: str) -> Hosts:
         hosts = ()
     database = unquote(parts.path.lstrip("/")) or query.get("dbname", "")
     return Hosts(hosts, query.get("target_session_attrs"), database)
+
+
+def without_hosts(address: str) -> str:
+    """The address with its login, for a driver that gets the host apart from it."""
+    hosts = split_address(address).netloc
+    login, at, _ = hosts.rpartition("@")
+    scheme, slashes, rest = address.partition("://")
+    return f"{scheme}{slashes}{login}{at}{rest.removeprefix(hosts)}"
 
 
 def check_writable(address: str) -> None:

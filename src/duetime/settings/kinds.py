@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from duetime.duration import format_duration, parse_duration
+from duetime.settings.addresses import split_address
 from duetime.settings.database_hosts import check_readable, check_writable
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -355,7 +356,7 @@ def _split(address: str) -> SplitResult:
 
 def _checked(address: str, check: Callable[[str], None]) -> None:
     try:
-        urlsplit(address)
+        split_address(address)
     except ValueError:
         # The original message may quote a part of the password.
         raise ValueError(_MALFORMED) from None

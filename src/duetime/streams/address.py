@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from duetime.errors import InvalidInput
 from duetime.model.carried import UNREADABLE
+from duetime.settings.addresses import split_address
 from duetime.settings.kinds import without_password
 from duetime.streams.protocol import Broker
 
@@ -69,7 +70,7 @@ def shown_address(address: str) -> str:
 
 def endpoint_of(address: str) -> tuple[str, str]:
     """Where an address leads: the same for all users and options."""
-    parts = urlsplit(address)
+    parts = split_address(address)
     return parts.netloc.rpartition("@")[2].lower(), parts.path.strip("/")
 
 
@@ -83,7 +84,7 @@ def prefix_of(address: str) -> str:
 
 def options_of(address: str) -> dict[str, str]:
     """The options after the question mark."""
-    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+    return dict(parse_qsl(split_address(address).query, keep_blank_values=True))
 
 
 def known_options(address: str, known: Collection[str]) -> dict[str, str]:

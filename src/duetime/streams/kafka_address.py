@@ -1,8 +1,9 @@
 """The address of a Kafka cluster: `kafka://[user:password@]host:port[,host:port…][?option=value…]`."""
 
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from duetime.settings.addresses import split_address
 from duetime.streams.address import flag_of, invalid, known_options
 from duetime.streams.sizes import largest_of
 
@@ -29,7 +30,7 @@ class KafkaAddress(NamedTuple):
 def parse(address: str) -> KafkaAddress:
     """Raises `InvalidInput`."""
     try:
-        parts = urlsplit(address)
+        parts = split_address(address)
         login, _, hosts = parts.netloc.rpartition("@")
         servers = [_server(host) for host in hosts.split(",")]
     except ValueError:
@@ -69,7 +70,13 @@ def _server(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(_PORT)
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if (
+        not host
+        or (host[0] == "[") != (host[-1] == "]")
+        or not port.isascii()
+        or not port.isdigit()
+        or not 0 < int(port) < 65536
+    ):
         raise ValueError
     return f"{host}:{port}"
 

@@ -19,7 +19,7 @@ from asyncpg import connect_utils
 from duetime.errors import reason_of
 from duetime.process.ending import end_tasks
 from duetime.process.loop import retrieve_error
-from duetime.settings.database_hosts import Host, hosts_of
+from duetime.settings.database_hosts import Host, hosts_of, without_hosts
 from duetime.store.postgres.pool import Connection
 
 log = logging.getLogger("duetime.store")
@@ -50,6 +50,7 @@ class Connector:
         """`target` is the kind of session to look for among several hosts, unless the address says it."""
         self.url = url
         self.address = hosts_of(url)
+        self._login = without_hosts(url)
         self._target = self.address.target or target
         self._last: Host | None = None
         """The host that accepted the last session."""
@@ -94,7 +95,7 @@ class Connector:
 
     async def _open(self, host: Host, how: dict[str, Any]) -> Connection:
         at: dict[str, Any] = {"host": host.name, "port": host.port, "target_session_attrs": self._target}
-        found: Connection = await asyncpg.connect(self.url, timeout=HOST_DEADLINE, **at, **how)
+        found: Connection = await asyncpg.connect(self._login, timeout=HOST_DEADLINE, **at, **how)
         return found
 
     async def _find(self, how: dict[str, Any]) -> Host:
