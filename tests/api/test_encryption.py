@@ -13,6 +13,7 @@ from duetime import App, AsyncClient, Context
 from duetime.errors import InvalidInput, KeyUnknown, NoEncryptionKey
 from duetime.model.access import Role
 from duetime.model.lists import DeadFilter
+from duetime.model.notification import Topic
 from duetime.model.tenant import TenantChange
 from duetime.node.assembly import engine_loops
 from tests.support.dumps import dumped, places_of
@@ -163,6 +164,59 @@ async def test_notifications_and_answers_of_receivers_are_encrypted_too(database
         assert (await targets.until(run_id))["result"] == MARKER
         assert MARKER.encode() in (await told.got(1))[0].body
         assert places_of(MARKER, database_url) == set()
+
+
+async def test_addresses_of_notifications_are_credentials(database_url: str) -> None:
+    """Also of a tenant that does not ask for encryption: the address is enough to post there."""
+    async with targeting(database_url) as targets, receiving() as told:
+        api, url = targets.api, f"{told.url}/T0/{MARKER}?token={MARKER}"
+        for name, kind in (("ops", "webhook"), ("team", "slack")):
+            to = {"to": {"type": kind, "url": url}, "topics": ["run.dead"]}
+            made = await api.ask("PUT", f"/v1/subscriptions/{name}", to, key=await api.key(Role.OPERATOR))
+            assert made.json["to"]["url"] == url
+        sent = [(await api.post(f"/v1/subscriptions/{name}/test")).json for name in ("ops", "team")]
+        assert {each.path for each in await told.got(2)} == {f"/hook/T0/{MARKER}?token={MARKER}"}
+        told.answers = [(404, {}, b"")]
+        sent.append((await api.post("/v1/subscriptions/ops/test")).json)
+        assert (await targets.until(sent[-1]["run_id"]))["status"] == "FAILED"
+        assert places_of(MARKER, database_url) == set()
+
+        for role in (Role.ROOT, Role.OPERATOR):
+            items = (await api.get("/v1/subscriptions", key=await api.key(role))).json["items"]
+            assert {item["to"]["url"] for item in items} == {url}
+        pages = ["/v1/subscriptions", "/v1/dead-letters", "/v1/runs", "/v1/jobs"]
+        pages += [f"/v1/{kind}s/{each[f'{kind}_id']}" for each in sent for kind in ("run", "job")]
+        for role in (Role.VIEWER, Role.SUBMITTER):
+            key = await api.key(role)
+            for page in pages:
+                answer = await api.get(page, key=key)
+                assert answer.status == 200 and MARKER.encode() not in answer.body, page
+            items = (await api.get("/v1/subscriptions", key=key)).json["items"]
+            assert {item["to"]["url"] for item in items} == {f"{told.url.removesuffix('/hook')}/…"}
+        exported = (await api.get("/v1/export/subscriptions", key=await api.key(Role.ADMIN))).json["items"]
+        assert {item["address"] for item in exported} == {url}
+
+
+async def test_a_subscription_whose_key_is_gone_stops_no_other(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    to = {"to": {"type": "webhook", "url": f"https://example.com/{MARKER}"}, "topics": ["*"]}
+    async with served(database_url) as api:
+        assert (await api.ask("PUT", "/v1/subscriptions/old", to)).status == 200
+    async with served(database_url, encryption_keys=(OTHER_KEY,)) as api:
+        assert (await api.ask("PUT", "/v1/subscriptions/new", to)).status == 200
+        for _ in range(2):
+            found = {each.name: each for _, each in await api.store.notifications.subscriptions()}
+        assert (found["old"].wants(Topic.RUN_DEAD), found["new"].wants(Topic.RUN_DEAD)) == (False, True)
+        (said,) = (each.message for each in caplog.records if "subscription old" in each.message)
+        assert "'first'" in said
+        tested = await api.post("/v1/subscriptions/old/test")
+        assert (tested.status, tested.code) == (409, "encryption_key_unknown")
+        assert (await api.ask("PUT", "/v1/subscriptions/old", to)).status == 200
+        assert (await api.post("/v1/subscriptions/old/test")).status == 202
+    async with served(database_url, encryption_keys=()) as api:
+        names = {loop.name for loop in engine_loops(api.store, api.service.settings)}
+        assert "scanner" in names and not {"notifier", "alarm", "open breakers"} & names, "it cannot read where to send"
 
 
 async def test_a_process_without_a_key_ends_runs_and_stores_nothing_of_them(database_url: str) -> None:

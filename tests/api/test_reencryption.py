@@ -20,6 +20,7 @@ from duetime.model.attempt import AttemptState, Completion, RunNote
 from duetime.model.carried import StreamSettings
 from duetime.model.failure import FailureClass
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
 from duetime.model.worker import WorkerInfo
@@ -74,6 +75,8 @@ async def filled(api: Served, database_url: str) -> dict[str, Any]:
     ]
     await store.completions.complete(worker.id, ends)
     await store.streams.set_stream(DEFAULT_TENANT, "mail", StreamSettings(f"redis://:{TEXT}@localhost/0"))
+    hook = Subscription("ops", Webhook(f"https://example.com/{TEXT}"), (Topic.RUN_DEAD,))
+    await store.notifications.put_subscription(DEFAULT_TENANT, hook)
     made |= {"failed": failed.run_id, "done": done.run_id, "held": held.run_id}
     assert keys_in_use(database_url) == {place: {"first"} for place in EVERYWHERE}
     return made
@@ -83,6 +86,8 @@ async def is_whole(api: Served, made: dict[str, Any]) -> None:
     """Everything is what it was."""
     (stream,) = await api.store.streams.stream_queues()
     assert stream.settings.address == f"redis://:{TEXT}@localhost/0"
+    ((_, subscription),) = await api.store.notifications.subscriptions()
+    assert subscription.to == Webhook(f"https://example.com/{TEXT}")
     assert (await api.get(f"/v1/payloads/{made['payload']}")).body == TEXT.encode()
     assert (await api.get(f"/v1/jobs/{made['job']}")).json["args"] == {"text": f"{TEXT}-2"}
     failed, done, held = [await api.store.reads.run(1, made[name]) for name in ("failed", "done", "held")]

@@ -9,6 +9,7 @@ from duetime.ids import show
 from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lists import JobItem, JobStatus
+from duetime.model.notification import is_notification, shortened
 from duetime.model.schedule import (
     After,
     Cron,
@@ -22,7 +23,7 @@ from duetime.model.schedule import (
     explain,
 )
 from duetime.model.structs import struct_like
-from duetime.model.target import decode_target, is_target
+from duetime.model.target import AnyTarget, HttpTarget, decode_target, is_target
 from duetime.spec.bodies import ExcludeBody
 from duetime.spec.shown import shown_options
 from duetime.wire.jobs import JobSummary, JobView, Receipt, ScheduleView
@@ -88,8 +89,15 @@ def job_view(job: Job, status: JobStatus) -> JobView:
         status=status,
         certain=True,
         args={} if shut or is_target(job.task) else json.decode(job.args),
-        target=decode_target(job.args) if is_target(job.task) and not shut else None,
+        target=_target(job) if is_target(job.task) and not shut else None,
     )
+
+
+def _target(job: Job) -> AnyTarget:
+    target = decode_target(job.args)
+    if isinstance(target, HttpTarget) and is_notification(job.task, job.queue):
+        return msgspec.structs.replace(target, url=shortened(target.url))  # its subscription shows the address
+    return target
 
 
 def _common(job: Job | JobItem) -> dict[str, Any]:

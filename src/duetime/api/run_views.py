@@ -9,6 +9,7 @@ from duetime.model import json
 from duetime.model.attempt import Attempt, Run
 from duetime.model.failure import FailureClass
 from duetime.model.lists import DeadGroup, DeadGroups, DeadLetter, RunItem
+from duetime.model.notification import shown_arguments
 from duetime.model.structs import struct_like
 from duetime.wire.runs import AttemptView, DeadLetterGroup, DeadLetterGroups, DeadLetterView, RunSummary, RunView
 
@@ -23,7 +24,7 @@ def run_view(run: Run) -> RunView:
         run,
         **_common(run),
         certain=True,
-        args=run.arguments if run.args_problem is None else {},
+        args=shown_arguments(run.task, run.queue, run.arguments) if run.args_problem is None else {},
         result=run.value,
         logs=_lines(run.logs),
         attempts=tuple(_attempt(attempt) for attempt in run.attempts),

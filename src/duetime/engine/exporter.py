@@ -31,7 +31,7 @@ from duetime.model.run import RunState
 from duetime.model.tenant import Tenant
 from duetime.store.protocol.store import Store
 from duetime.store.rules.tenant_tables import SEALED, TENANT_TABLES, Exported
-from duetime.store.wrappers.seal_owners import content_owner, payload_owner
+from duetime.store.wrappers.seal_owners import content_owner, payload_owner, subscription_owner
 
 SETTINGS, ARCHIVE = "settings", "archive"
 TABLES: Mapping[str, Exported] = {each.name: each.export for each in TENANT_TABLES if isinstance(each.export, Exported)}
@@ -138,6 +138,8 @@ class Exporter:
         owner = content_owner(SEALED[column], tenant_id) if column in SEALED else None
         if (table, column) == ("payloads", "body"):
             owner = payload_owner(tenant_id, row["id"])
+        if (table, column) == ("subscriptions", "address"):
+            owner = subscription_owner(tenant_id, row["name"])
         if owner is not None:
             try:
                 value = self._opened(value, owner)

@@ -2,21 +2,25 @@
 
 A subscription names topics and a destination. Each notification is sent by its own job, in a separate queue: so it is
 retried, becomes a dead letter when the destination does not answer, and never causes another notification.
+
+The address of a destination is a credential: it is enough to post there. It is encrypted where it is stored, in
+subscriptions and in the arguments of notifications, and is shown to roles that may change it.
 """
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
 
 from duetime.errors import InvalidInput
 from duetime.model.event import EventKind
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options
 from duetime.model.name import check_name
+from duetime.model.target import is_target
 
 QUEUE = "duetime.notifications"
 """The queue of notifications. Runs in this queue cause no notifications."""
@@ -65,28 +69,54 @@ OF_EVENTS: dict[EventKind, tuple[Topic, ...]] = {
 }
 """The topics that an event may belong to."""
 
-Address = Annotated[str, Meta(min_length=1, max_length=2000)]
+UNREADABLE = "unreadable://"
+"""Stands for an address that is encrypted with a key that this process does not have."""
 
 
 class Webhook(msgspec.Struct, frozen=True, tag_field="type", tag="webhook", forbid_unknown_fields=True):
     """A signed POST, as defined by Standard Webhooks."""
 
-    url: Address
+    url: str
 
 
 class Slack(msgspec.Struct, frozen=True, tag_field="type", tag="slack", forbid_unknown_fields=True):
     """A POST of `{"text": …}`, which Slack and many others accept."""
 
-    url: Address
+    url: str
 
 
 class Email(msgspec.Struct, frozen=True, tag_field="type", tag="email", forbid_unknown_fields=True):
     """An email, through the operator's SMTP server."""
 
-    address: Annotated[str, Meta(min_length=3, max_length=320)]
+    address: str
 
 
 Recipient = Webhook | Slack | Email
+
+
+def address_of(to: Recipient) -> str:
+    return to.address if isinstance(to, Email) else to.url
+
+
+def with_address(to: Recipient, address: str) -> Recipient:
+    return Email(address) if isinstance(to, Email) else type(to)(address)
+
+
+def shortened(url: str) -> str:
+    """A URL for roles that may not use it: without its path and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/…"
+
+
+def is_notification(task: str, queue: str) -> bool:
+    """Whether a job sends a notification."""
+    return queue == QUEUE and is_target(task)
+
+
+def shown_arguments(task: str, queue: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a job without the address of a notification, which its subscription shows."""
+    url = args.get("url") if is_notification(task, queue) else None
+    return {**args, "url": shortened(url)} if isinstance(url, str) else args
 
 
 class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,7 +133,12 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: bool = False
 
     def wants(self, topic: Topic) -> bool:
-        return not self.paused and (topic in self.topics or EVERYTHING in self.topics)
+        return self.is_readable and not self.paused and (topic in self.topics or EVERYTHING in self.topics)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this process can tell where it sends to."""
+        return address_of(self.to) != UNREADABLE
 
     def covers(self, run: "RunNews") -> bool:
         """Whether it covers this run."""

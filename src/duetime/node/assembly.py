@@ -393,7 +393,9 @@ def configured_streams(store: Store, settings: Settings) -> list[Loop]:
 
 
 def _notification_loops(store: Store, guard: ClockGuard, public_url: str | None) -> list[Loop]:
-    """The loops that send notifications."""
+    """The loops that send notifications: not in a process without a key, which cannot read where to."""
+    if store.sealer is not None and not store.sealer.has_key:
+        return []
     outbox = Outbox(store)
     alarm = Alarm(store, outbox, guard=guard, public_url=public_url)
     checkins = CheckInAlarm(store, outbox, guard=guard, public_url=public_url)

@@ -8,9 +8,9 @@ import msgspec
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
 from duetime.engine.outbox import Outbox
-from duetime.errors import InvalidInput, NotFound
+from duetime.errors import InvalidInput, KeyUnknown, NotFound
 from duetime.ids import new_id, parse, show
-from duetime.model.access import Action
+from duetime.model.access import Action, may
 from duetime.model.alert import TOPICS, Alert, AlertRule, Figure, make_rule
 from duetime.model.notification import (
     Email,
@@ -21,6 +21,7 @@ from duetime.model.notification import (
     Topic,
     Webhook,
     make_subscription,
+    shortened,
 )
 from duetime.model.structs import struct_like
 from duetime.targets.url import check_url
@@ -45,9 +46,11 @@ routes = Routes("Notifications")
 
 @routes.get("/v1/subscriptions", Action.READ, answer=SubscriptionList)
 async def list_subscriptions(call: Call) -> SubscriptionList:
-    """List the subscriptions."""
+    """List the subscriptions. Only roles that may change them see the whole addresses of webhooks."""
     found = await call.service.store.notifications.subscriptions(call.tenant_id)
-    return SubscriptionList(tuple(_view(each) for _, each in found))
+    assert call.who.role is not None  # authenticated
+    whole = may(call.who.role, Action.CONTROL)
+    return SubscriptionList(tuple(_view(each, whole=whole) for _, each in found))
 
 
 @routes.put("/v1/subscriptions/{subscription}", Action.CONTROL, body=SubscriptionRequest, answer=SubscriptionView)
@@ -93,6 +96,11 @@ async def test_subscription(call: Call) -> TestSent:
     found = [each for _, each in await store.notifications.subscriptions(call.tenant_id) if each.name == name]
     if not found:
         raise NotFound(f"there is no subscription {name!r}")
+    if not found[0].is_readable:
+        raise KeyUnknown(
+            "the address of the subscription is encrypted with a key that this server does not have",
+            remedy="add the key to encryption_keys (DUETIME_ENCRYPTION_KEYS), or set the subscription again",
+        )
     at, about = await store.now(), new_id().hex
     message = Message(Topic.TEST, at, f"A test of the subscription {name}", {"subscription": name})
     answer = await call.intake.submit(
@@ -149,12 +157,12 @@ def _recipient(to: To) -> Recipient:
             return Email(address)
 
 
-def _view(subscription: Subscription) -> SubscriptionView:
+def _view(subscription: Subscription, *, whole: bool = True) -> SubscriptionView:
     match subscription.to:
         case Webhook(url):
-            to: To = WebhookTo(url)
+            to: To = WebhookTo(url if whole else shortened(url))
         case Slack(url):
-            to = SlackTo(url)
+            to = SlackTo(url if whole else shortened(url))
         case Email(address):
             to = EmailTo(address)
     job_ids = tuple(show("job", each) for each in subscription.jobs)

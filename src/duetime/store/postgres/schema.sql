@@ -875,6 +875,7 @@ create table duetime.subscriptions (
     tenant_id integer not null,
     name text not null,
     body bytea not null,
+    address text not null, -- encrypted above the store: it is enough to post there
     primary key (tenant_id, name)
 );
 

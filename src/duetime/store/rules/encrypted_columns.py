@@ -23,6 +23,7 @@ from duetime.store.wrappers.seal_owners import (
     shared_owner,
     signing_owner,
     stream_owner,
+    subscription_owner,
 )
 
 META = "re-encryption"
@@ -89,6 +90,13 @@ SEALED_TABLES = (
         (0, "", 0),
         ("address",),
         lambda _, key, tenant: stream_owner(tenant, key[1]),
+    ),
+    SealedTable(
+        "stale_subscriptions",
+        "reseal_subscriptions",
+        (0, ""),
+        ("address",),
+        lambda _, key, tenant: subscription_owner(tenant, key[1]),
     ),
     SealedTable(
         "stale_payloads",

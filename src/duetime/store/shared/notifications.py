@@ -4,10 +4,19 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from duetime.errors import NotFound
 from duetime.model.alert import Alert, AlertRule, decode_rule, encode_rule
 from duetime.model.event import EventMark
-from duetime.model.notification import RunNews, Subscription, decode_subscription, encode_subscription
+from duetime.model.notification import (
+    RunNews,
+    Subscription,
+    address_of,
+    decode_subscription,
+    encode_subscription,
+    with_address,
+)
 from duetime.store.protocol.service import HearingRule
 from duetime.store.shared.notification_rows import alert_of, encode, is_slow, news_of
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
@@ -17,7 +26,8 @@ _A_WHILE = timedelta(minutes=5)
 
 class NotifyingRole(SharedRole):
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
-        wanted = {"tenant_id": tenant_id, "name": subscription.name, "body": encode_subscription(subscription)}
+        words = {"body": encode_subscription(_to(subscription, "")), "address": address_of(subscription.to)}
+        wanted = {"tenant_id": tenant_id, "name": subscription.name, **words}
 
         async def work(transaction: Transaction) -> None:
             await transaction.lock("lock_notifying")
@@ -28,7 +38,7 @@ class NotifyingRole(SharedRole):
 
     async def subscriptions(self, tenant_id: int | None = None) -> list[tuple[int, Subscription]]:
         rows = await self.transactions.rows("list_subscriptions", tenant_id=tenant_id)
-        return [(row["tenant_id"], decode_subscription(row["body"])) for row in rows]
+        return [(row["tenant_id"], _to(decode_subscription(row["body"]), row["address"])) for row in rows]
 
     async def delete_subscription(self, tenant_id: int, name: str) -> None:
         async def work(transaction: Transaction) -> None:
@@ -140,3 +150,8 @@ class NotifyingRole(SharedRole):
     async def events_read_until(self) -> datetime | None:
         until: datetime | None = await self.transactions.value("events_read_until")
         return until
+
+
+def _to(subscription: Subscription, address: str) -> Subscription:
+    """The address has its own column, so that it can be re-encrypted."""
+    return replace(subscription, to=with_address(subscription.to, address))

@@ -808,6 +808,7 @@ create table subscriptions (
     tenant_id integer not null,
     name text not null,
     body blob not null,
+    address text not null, -- encrypted above the store: it is enough to post there
     primary key (tenant_id, name)
 ) strict, without rowid;
 

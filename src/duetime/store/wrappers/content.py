@@ -27,7 +27,8 @@ from duetime.model.edit import Changes
 from duetime.model.fingerprint import fingerprint
 from duetime.model.job import INTERNAL_TENANT, Job, NewJob
 from duetime.model.lists import DeadFilter, DeadGroup, DeadLetter, RunItem
-from duetime.model.notification import RunNews
+from duetime.model.notification import QUEUE as NOTIFICATIONS
+from duetime.model.notification import RunNews, is_notification
 from duetime.model.run import Event
 from duetime.store.protocol.service import Tenants
 from duetime.store.protocol.store import Claims
@@ -115,11 +116,20 @@ class Sealing:
     # On the way in. Raises `NoEncryptionKey` where content must be encrypted and cannot: nothing is stored as it is.
 
     async def jobs(self, tenant_id: int, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        if not jobs or not await self.encrypts(tenant_id):
+        if not jobs:
+            return jobs
+        every = await self.encrypts(tenant_id)
+        # Notifications contain addresses that are credentials.
+        if not every and not (self.sealer.has_key and any(job.lane.queue == NOTIFICATIONS for job in jobs)):
             return jobs
         await self.sealer.ready()
         bound = content_owner(ARGUMENTS, tenant_id)
-        return [msgspec.structs.replace(job, args=self.sealer.seal(job.args, belongs_to=bound)) for job in jobs]
+        return [
+            msgspec.structs.replace(job, args=self.sealer.seal(job.args, belongs_to=bound))
+            if every or is_notification(job.lane.task, job.lane.queue)
+            else job
+            for job in jobs
+        ]
 
     async def changes(self, tenant_id: int, changes: Changes) -> Changes:
         if isinstance(changes.args, UnsetType) or not await self.encrypts(tenant_id):

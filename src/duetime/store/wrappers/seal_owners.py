@@ -28,6 +28,11 @@ def shared_owner(name: str) -> str:
     return f"secret {name}"
 
 
+def subscription_owner(tenant_id: int, name: str) -> str:
+    """Of the address of a subscription."""
+    return f"tenant {tenant_id} subscription {name}"
+
+
 def stream_owner(tenant_id: int, queue: str) -> str:
     """Of the address of a stream queue."""
     return f"tenant {tenant_id} stream {queue}"

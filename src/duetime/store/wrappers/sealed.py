@@ -4,10 +4,12 @@ Callers see plain content. Jobs that were stored before a tenant asked for encry
 are opened whatever the tenant asks for now, as long as their key is known. Every process that submits, works or serves
 needs the keys.
 
-A secret that all nodes share (`secret`) is always sealed: a copy of the database must not be enough to sign. The
-address of a broker, which may contain a password, is sealed where there is a key.
+A secret that all nodes share (`secret`) is always sealed: a copy of the database must not be enough to sign. Addresses
+that are credentials are sealed where there is a key: of brokers, of subscriptions, and in the arguments of
+notifications.
 """
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
@@ -16,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.crypto.sealer import Sealer, is_sealed_text
-from duetime.errors import SealBroken
+from duetime.errors import SealBroken, reason_of
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
 from duetime.model.carried import UNREADABLE, CarriedEnd, CarriedRun, StreamQueue, StreamSettings
 from duetime.model.dependency import Parent
@@ -25,7 +27,8 @@ from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lists import DeadFilter, DeadGroups, DeadLetter, JobReport, Page, Replayed, RunFilter, RunItem
-from duetime.model.notification import RunNews
+from duetime.model.notification import UNREADABLE as NO_ADDRESS
+from duetime.model.notification import RunNews, Subscription, address_of, with_address
 from duetime.model.tenant import NewTenant, Tenant, TenantChange
 from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
 from duetime.store.protocol.graphs import Graphs
@@ -45,7 +48,9 @@ from duetime.store.protocol.store import (
 from duetime.store.protocol.streams import KnownQueues, Streams
 from duetime.store.wrappers.content import Sealing
 from duetime.store.wrappers.overlay import wrapped
-from duetime.store.wrappers.seal_owners import shared_owner, stream_owner
+from duetime.store.wrappers.seal_owners import shared_owner, stream_owner, subscription_owner
+
+log = logging.getLogger("duetime.sealing")
 
 S = TypeVar("S", bound=Store)
 R = TypeVar("R")
@@ -263,11 +268,46 @@ class SealedLists(_Sealed[Lists]):
 
 
 class SealedNotifications(_Sealed[Notifications]):
+    def __init__(self, inner: Notifications, sealing: Sealing) -> None:
+        super().__init__(inner, sealing)
+        self._told: set[tuple[int, str]] = set()
+        """Subscriptions that were reported as unreadable: they are read twice a second."""
+
+    async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
+        sealer = self._sealing.sealer
+        if sealer.has_key:
+            await sealer.ready()
+            owner = subscription_owner(tenant_id, subscription.name)
+            subscription = _sent_to(subscription, sealer.seal_text(address_of(subscription.to), belongs_to=owner))
+        await self._inner.put_subscription(tenant_id, subscription)
+
+    async def subscriptions(self, tenant_id: int | None = None) -> list[tuple[int, Subscription]]:
+        found = await self._inner.subscriptions(tenant_id)
+        await self._sealing.sealer.learn(address_of(each.to) for _, each in found)
+        return [(of, self._opened(of, each)) for of, each in found]
+
+    def _opened(self, tenant_id: int, found: Subscription) -> Subscription:
+        """An address that cannot be opened here concerns its subscription only."""
+        address, owner = address_of(found.to), subscription_owner(tenant_id, found.name)
+        if not is_sealed_text(address):
+            return found
+        try:
+            return _sent_to(found, self._sealing.sealer.open_text(address, belongs_to=owner))
+        except SealBroken as error:
+            if (tenant_id, found.name) not in self._told:
+                self._told.add((tenant_id, found.name))
+                log.error("the address of the %s cannot be opened, nothing is sent: %s", owner, reason_of(error))
+            return _sent_to(found, NO_ADDRESS)
+
     async def news_of_runs(
         self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
     ) -> list[RunNews]:
         found = await self._inner.news_of_runs(tenant_id, run_ids, started=started, ended=ended)
         return await self._sealing.errors(tenant_id, found)
+
+
+def _sent_to(subscription: Subscription, address: str) -> Subscription:
+    return msgspec.structs.replace(subscription, to=with_address(subscription.to, address))
 
 
 class SealedStreams(_Sealed[Streams]):

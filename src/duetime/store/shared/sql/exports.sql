@@ -10,7 +10,7 @@ from duetime.{table} t where t.tenant_id = :tenant_id and t.{key} > :key_0::{kin
 
 {page: limits | id | bigint | t.kind, t.name, t.running, t.rate, t.period}
 
-{page: subscriptions | name | text | t.name, t.body}
+{page: subscriptions | name | text | t.name, t.body, t.address}
 
 {page: sources | name | text | t.name, t.body, t.paused, t.stopped, t.marks, t.received, t.made, t.repeated, t.bad, t.errors, t.reason}
 

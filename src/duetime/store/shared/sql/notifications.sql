@@ -1,9 +1,9 @@
 -- put_subscription: create or replace a subscription
-insert into duetime.subscriptions (tenant_id, name, body) values (:tenant_id, :name, :body)
-on conflict (tenant_id, name) do update set body = excluded.body;
+insert into duetime.subscriptions (tenant_id, name, body, address) values (:tenant_id, :name, :body, :address)
+on conflict (tenant_id, name) do update set body = excluded.body, address = excluded.address;
 
 -- list_subscriptions: the subscriptions of a tenant, or of all tenants
-select tenant_id, body from duetime.subscriptions
+select tenant_id, body, address from duetime.subscriptions
 where :tenant_id::int is null or tenant_id = :tenant_id order by tenant_id, name;
 
 -- delete_subscription: remove a subscription

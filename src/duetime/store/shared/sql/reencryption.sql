@@ -47,6 +47,22 @@ update duetime.stream_queues set
     address = case when substr(address, 1, length(:address_old::text)) = :address_old then :address_new else address end
 where tenant_id = :key_0 and queue = :key_1 and generation = :key_2;
 
+-- stale_subscriptions: of the next addresses of subscriptions, those encrypted with another key, and the last one
+with w as materialized (
+    select t.tenant_id as key_0, t.name as key_1, t.tenant_id, t.address
+    from duetime.subscriptions t
+    where (t.tenant_id, t.name) > (:key_0::integer, :key_1::text) order by t.tenant_id, t.name limit :window
+)
+select (select count(*) from w) as seen, w.* from w
+where substr(w.address, 1, length(:text_seal::text)) = :text_seal and substr(w.address, 1, length(:text_head::text)) <> :text_head::text
+    or (w.key_0, w.key_1) = (select l.key_0, l.key_1 from w l order by l.key_0 desc, l.key_1 desc limit 1)
+order by w.key_0, w.key_1 limit :most;
+
+-- reseal_subscriptions: addresses of subscriptions re-encrypted, if they have not changed
+update duetime.subscriptions set
+    address = case when substr(address, 1, length(:address_old::text)) = :address_old then :address_new else address end
+where tenant_id = :key_0 and name = :key_1;
+
 -- stale_signing_secrets: of the next signing secrets, those encrypted with another key, and the last one
 with w as materialized (
     select t.tenant_id as key_0, t.id as key_1, t.tenant_id, t.value
