@@ -16,6 +16,7 @@ import pytest
 
 from duetime.api import issuer_keys
 from duetime.api.sso import login_flow, provider_link
+from duetime.model.access import Role
 from tests.support.identity_provider import (
     CLI,
     CLIENT,
@@ -406,8 +407,9 @@ async def test_a_session_ends_and_its_rules_are_those_of_today(sso: World) -> No
         assert (seen["key_id"], seen["role"], seen["user"]["subject"]) == (None, "admin", "ann-1")
     (own,) = (await api.get("/v1/sessions", key=None, headers=headers)).json["items"]
     assert own["current"]
-    acme = {"Duetime-Tenant": "acme"}
-    assert len((await api.get("/v1/sessions?of=tenant", headers=acme)).json["items"]) == 1
+    there = await api.key(Role.ADMIN, (await api.store.tenants.tenant("acme")).id)
+    (seen,) = (await api.get("/v1/sessions?of=tenant", key=there)).json["items"]
+    assert (seen["role"], seen["tenant"]) == ("viewer", "acme"), "nothing of what she may do in other tenants"
     assert (await api.post("/v1/login-links", key=None, headers=headers)).status == 403
 
     link = api.service.gate.identities.links["one"]

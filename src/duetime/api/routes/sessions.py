@@ -110,7 +110,7 @@ async def list_sessions(call: Call) -> SessionPage:
     scope = _scope(call, call.query.of)
     found = await call.service.store.sessions.sessions(scope, await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
-    return SessionPage(tuple(_view(call, each) for each in found), await call.next_cursor(place))
+    return SessionPage(tuple([await _view(call, each) for each in found]), await call.next_cursor(place))
 
 
 @routes.post("/v1/sessions/{session_id}/revoke", Action.READ, body=Nothing, body_optional=True, answer=SessionView)
@@ -122,7 +122,7 @@ async def revoke_session(call: Call) -> SessionView:
         ended = await call.service.store.sessions.end_session(_scope(call, _widest(call)), session_id)
     about = f"{ended.key_name if ended.identity is None else ended.identity.label} from {ended.address}"
     await call.act("sessions.revoke", show("ses", session_id), about, in_tenant=call.who.role is not Role.ROOT)
-    return _view(call, ended)
+    return await _view(call, ended)
 
 
 @routes.get("/v1/me", Action.READ, scoped=True, answer=Me)
@@ -171,25 +171,29 @@ def _scope(call: Call, of: SessionsOf) -> SessionScope:
     return EVERYWHERE if of == "all" else SessionScope(tenant_id=call.tenant_id)
 
 
-def _view(call: Call, session: Session) -> SessionView:
+async def _view(call: Call, session: Session) -> SessionView:
     return struct_like(
         SessionView,
         session,
         session_id=show("ses", session.id),
         user_agent=session.agent,
         current=session.id == call.who.session_id,
-        **_holder(call, session),
+        **await _holder(call, session),
     )
 
 
-def _holder(call: Call, session: Session) -> dict[str, Any]:
-    """The key or the person of a session."""
+async def _holder(call: Call, session: Session) -> dict[str, Any]:
+    """The key or the person of a session. The admin of a tenant sees what a person may do there, and nothing of other
+    tenants."""
     person = session.identity
     if person is None:
         assert session.role is not None  # that of its key
         role = session.role.name.lower()
         return {"key_id": show("key", session.key_id), "role": role, "user": None}
     grants = call.service.gate.identities.grants(person)
+    if call.who.role is not Role.ROOT and call.who.holder_id != person.id:
+        tenant = (await call.service.gate.tenant(call.tenant_id)).name
+        grants = tuple(each for each in grants if each.tenant in (None, tenant))
     first = grants[0] if grants else None
     return {
         "key_id": None,
