@@ -5,7 +5,7 @@ import base64
 import os
 import sqlite3
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
@@ -196,6 +196,21 @@ async def test_the_server_caps_the_life_of_a_session(database_url: str) -> None:
         (found,) = await api.store.sessions.sessions(EVERYWHERE)
         assert found.ends_at - found.created_at == timedelta(hours=1)
         assert found.expires_at - found.created_at == timedelta(minutes=10)
+
+
+async def test_a_shorter_lifetime_ends_sessions_that_run(database_url: str) -> None:
+    """Whoever lowers the setting wants it for the sessions of today."""
+    async with served(database_url, session_lifetime=timedelta(days=30)) as api:
+        cookie = await log_in(api)
+        assert await is_in(api, cookie)
+    async with served(database_url, session_lifetime=timedelta(hours=1)) as api:
+        assert await is_in(api, cookie)
+        (shown,) = (await api.get("/v1/sessions?of=all")).json["items"]
+        began, ends = (datetime.fromisoformat(shown[name]) for name in ("created_at", "ends_at"))
+        assert ends - began == timedelta(hours=1)
+    async with served(database_url, session_lifetime=timedelta(microseconds=1)) as api:
+        assert not await is_in(api, cookie)
+        assert (await api.get("/v1/sessions?of=all")).json["items"] == []
 
 
 async def test_nothing_in_the_database_makes_a_session(api: Served, database_url: str) -> None:

@@ -17,7 +17,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.api.browser_sessions import session_hash
@@ -64,6 +64,7 @@ class Gate:
     def __init__(self, store: Store, settings: Settings, guard: AddressGuard) -> None:
         self._store = store
         self._key_lifetime = settings.key_lifetime
+        self._session_lifetime = settings.session_lifetime
         self.tokens = Tokens(store, IssuerKeys(GuardedFetch(guard)), REMEMBERED)
         self.identities = Identities(settings, REMEMBERED)
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
@@ -134,6 +135,11 @@ class Gate:
             self.forget_sessions()
             raise
         self.forget_sessions()
+
+    def session_lifetime(self, identity: Identity | None) -> timedelta:
+        """How long a session of a key, or of this person, lasts by the settings of today."""
+        link = None if identity is None else self.identities.links.get(identity.provider)
+        return self._session_lifetime if link is None else link.provider.session_lifetime
 
     def used(self) -> list[UUID]:
         """The keys that were used since the last call."""
@@ -266,6 +272,8 @@ class Gate:
             return remembered[0]
         changes = self.changes
         found = await self._store.sessions.session_of(hash)
+        if found is not None and found.at - found.began_at >= self.session_lifetime(found.identity):
+            found = None
         return self._sessions.put(hash, found) if changes == self.changes else found
 
     async def _known(self, hash: bytes, text: str, *, anew: bool) -> ApiKey | None:

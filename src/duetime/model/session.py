@@ -2,8 +2,9 @@
 make a cookie.
 
 A session acts for a key, and ends with it, or for a person whom an identity provider vouches for. It also ends after a
-time without use (`expires_at`, which moves with use), and at `ends_at` at the latest, which never moves. A login link
-is a token too; it is valid for one session.
+time without use (`expires_at`, which moves with use), and at `ends_at` at the latest, which never moves. If the
+settings have been changed to a shorter lifetime, that one counts for sessions that began before, too. A login link is a
+token too; it is valid for one session.
 """
 
 import secrets
@@ -63,6 +64,8 @@ class Opened(msgspec.Struct, frozen=True):
 
     session_id: UUID
     began_at: datetime
+    at: datetime
+    """When it was read."""
     key: ApiKey | None
     identity: Identity | None
 

@@ -211,7 +211,7 @@ class SessionView(Struct, frozen=True, kw_only=True):
     key_name: str
     """The name of the key, or of the person."""
     role: RoleName | None
-    """Of a person: in the first tenant that they have a role in; null if they have none any more."""
+    """Of a person: in the tenant of the caller; for a root key, in the first one. Null if they have none any more."""
     tenant: str | None
     """Null for a root key."""
     user: UserView | None

@@ -110,7 +110,8 @@ async def list_sessions(call: Call) -> SessionPage:
     scope = _scope(call, call.query.of)
     found = await call.service.store.sessions.sessions(scope, await call.page_start(), size)
     place = found[-1].id if len(found) == size else None
-    return SessionPage(tuple([await _view(call, each) for each in found]), await call.next_cursor(place))
+    now, views = await call.service.store.now(), [await _view(call, each) for each in found]
+    return SessionPage(tuple(view for view in views if view.ends_at > now), await call.next_cursor(place))
 
 
 @routes.post("/v1/sessions/{session_id}/revoke", Action.READ, body=Nothing, body_optional=True, answer=SessionView)
@@ -172,10 +173,13 @@ def _scope(call: Call, of: SessionsOf) -> SessionScope:
 
 
 async def _view(call: Call, session: Session) -> SessionView:
+    latest = session.created_at + call.service.gate.session_lifetime(session.identity)
     return struct_like(
         SessionView,
         session,
         session_id=show("ses", session.id),
+        expires_at=min(session.expires_at, latest),
+        ends_at=min(session.ends_at, latest),
         user_agent=session.agent,
         current=session.id == call.who.session_id,
         **await _holder(call, session),

@@ -40,7 +40,8 @@ class SessionRole(SharedRole):
         if row is None:
             return None
         identity = stored_identity(row)
-        return Opened(row["session_id"], row["began_at"], None if identity is not None else stored_key(row), identity)
+        key = None if identity is not None else stored_key(row)
+        return Opened(row["session_id"], row["began_at"], row["at"], key, identity)
 
     async def sessions(self, scope: SessionScope, before: UUID | None = None, limit: int = 100) -> list[Session]:
         page = {"before": before or LAST_ID, "limit": limit}
