@@ -57,16 +57,19 @@ async def test_a_worker_that_leaves_is_not_lost(store: Store, time: Time) -> Non
 
 async def test_no_tenant_sees_the_workers_or_runs_of_another(store: Store, time: Time) -> None:
     mine, theirs, shared = await of_tenant(store, TENANT), await of_tenant(store, STRANGER), await hand(store)
-    await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
+    strange = [job(tenant_id=STRANGER) for _ in range(12)]
+    await submit(store, *strange, tenant_id=STRANGER)
+    assert len(await shared.claim()) == 12
+    await submit(store, job())
     await shared.claim_one()
     time.advance(seconds=31)
     await reap(store)
     assert {past.id for past in await store.leases.past_workers(TENANT)} == {mine.id, shared.id}
     assert {past.id for past in await store.leases.past_workers(STRANGER)} == {theirs.id, shared.id}
-    runs = {past.id: past.runs for past in await store.leases.past_workers(TENANT)}
-    assert runs[shared.id] == ()
-    seen = {past.id: past.runs for past in await store.leases.past_workers(STRANGER)}
-    assert len(seen[shared.id]) == 1
+    seen = {past.id: past for past in await store.leases.past_workers(TENANT)}[shared.id]
+    assert (seen.held, len(seen.runs)) == (1, 1), "not even a count of what others had there"
+    seen = {past.id: past for past in await store.leases.past_workers(STRANGER)}[shared.id]
+    assert (seen.held, len(seen.runs)) == (12, 10)
 
 
 async def test_they_are_bounded_and_pruned(store: Store, time: Time) -> None:

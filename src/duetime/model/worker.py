@@ -107,9 +107,9 @@ class PastWorker(msgspec.Struct, frozen=True):
     lost: bool
     """Whether its lease expired; otherwise it left by itself."""
     held: int = 0
-    """How many runs it held then, of all tenants."""
+    """How many runs of the tenant it held then."""
     runs: tuple[RunFate, ...] = ()
-    """Some of them, of one tenant."""
+    """Some of them."""
 
     @property
     def reason(self) -> str:

@@ -184,7 +184,7 @@ class PastWorkerView(Struct, frozen=True):
     slots: int
     version: str
     held: int
-    """How many runs it held when it ended."""
+    """How many runs of the tenant it held when it ended."""
     runs: tuple[HeldRunView, ...]
     """Some of these, with what became of them."""
 

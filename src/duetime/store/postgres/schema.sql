@@ -470,8 +470,8 @@ create table duetime.past_workers (
     version text not null,
     ended_at timestamptz not null,
     lost boolean not null, -- its lease expired; false: it left by itself
-    held integer not null, -- runs that it held then
-    run_ids uuid[] not null -- some of them
+    held text not null, -- how many runs it held then, by tenant, as JSON
+    run_ids uuid[] not null -- some of them, of each tenant
 );
 create index past_workers_by_age on duetime.past_workers (ended_at);
 create index past_workers_of_tenant on duetime.past_workers (coalesce(tenant_id, -1), ended_at, id);

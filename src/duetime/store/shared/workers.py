@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+import msgspec
+
 from duetime.errors import NotFound
 from duetime.ids import show
 from duetime.model.run import RunState, live_state
@@ -21,7 +23,7 @@ class WorkerRole(SharedRole):
             ids = list({run_id for row in rows for run_id in row["run_ids"]})
             fates = await transaction.rows("fates_of_runs", tenant_id=tenant_id, ids=ids) if ids else ()
             known = {row["run_id"]: _fate(row) for row in fates}
-            return [_past(row, known) for row in rows]
+            return [_past(row, tenant_id, known) for row in rows]
 
         return await self.transactions.reading(tenant_id).run(work)
 
@@ -44,14 +46,15 @@ class WorkerRole(SharedRole):
         return found
 
 
-def _past(row: Row, fates: Mapping[UUID, RunFate]) -> PastWorker:
+def _past(row: Row, tenant_id: int, fates: Mapping[UUID, RunFate]) -> PastWorker:
+    held: dict[int, int] = msgspec.json.decode(row["body"], type=dict[int, int])
     return from_row(
         PastWorker,
         row,
         tasks=tuple(row["tasks"]),
         queues=tuple(row["queues"]),
         lost=row["gone"],
-        held=row["count"],
+        held=held.get(tenant_id, 0),
         runs=tuple(fates[run_id] for run_id in row["run_ids"] if run_id in fates),
     )
 

@@ -416,8 +416,8 @@ create table past_workers (
     version text not null,
     ended_at integer not null,
     lost integer not null, -- its lease expired; 0: it left by itself
-    held integer not null, -- runs that it held then
-    run_ids text not null -- some of them, as hex digits
+    held text not null, -- how many runs it held then, by tenant, as JSON
+    run_ids text not null -- some of them, of each tenant, as hex digits
 ) strict;
 create index past_workers_by_age on past_workers (ended_at);
 create index past_workers_of_tenant on past_workers (coalesce(tenant_id, -1), ended_at, id);

@@ -18,7 +18,7 @@ select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c
 where c.worker_id = :worker_id order by c.run_id;
 
 -- list_past_workers: the workers that left or were lost, newest first, of those that worked for a tenant
-select id, name, tasks, queues, slots, started_at, heard_at, version, ended_at, lost as gone, held as count, run_ids
+select id, name, tasks, queues, slots, started_at, heard_at, version, ended_at, lost as gone, held as body, run_ids
 from duetime.past_workers where coalesce(tenant_id, :tenant_id) = :tenant_id order by ended_at desc, id desc limit :limit;
 
 -- fates_of_runs: what became of runs: where they wait or run, or how they ended
