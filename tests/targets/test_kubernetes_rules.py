@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from duetime.errors import InvalidInput, NoCredentials, SettingsError
 from duetime.ids import new_id
@@ -142,6 +144,72 @@ def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str, words: str) 
     (tmp_path / "cloud.toml").write_text(text)
     with pytest.raises(SettingsError, match=words):
         read_cloud_access(tmp_path / "cloud.toml")
+
+
+class EndedJob:
+    """As much of a cluster as one Job needs that has ended already."""
+
+    def __init__(self, message: str, log: str | None, *, failed: bool) -> None:
+        self._message = message
+        self._log = log
+        self._condition = {"type": "Failed" if failed else "Complete", "status": "True"}
+
+    server: TestServer
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        kind, headers = request.path.rpartition("/")[2], {}
+        if request.method == "POST":
+            return web.json_response(_with_uid(await request.json()), status=201)
+        if kind == "log":
+            return web.Response(text=self._log)
+        if kind == "pods":
+            if self._log is None:  # from here on, the cluster is away
+                await self.server.runner.sites.copy().pop().stop()
+                headers = {"Connection": "close"}
+            ended = {"exitCode": 1, "reason": "Error", "message": self._message}
+            status = {"containerStatuses": [{"name": "job", "state": {"terminated": ended}}]}
+            return web.json_response({"items": [{"metadata": {"name": "pod"}, "status": status}]}, headers=headers)
+        return web.json_response({"metadata": {"name": kind, "uid": "1"}, "status": {"conditions": [self._condition]}})
+
+
+def _with_uid(thing: dict[str, Any]) -> dict[str, Any]:
+    return {**thing, "metadata": {**thing["metadata"], "uid": "1"}}
+
+
+@pytest.mark.parametrize("failed", [True, False])
+async def test_no_part_of_a_secret_is_in_what_is_left_of_a_message(
+    quiet_url: str, tmp_path: Path, failed: bool
+) -> None:
+    """Of a message or log that was cut off in the middle of one, by the cluster or here."""
+    secret = "-".join(f"part{number}of-the-secret" for number in range(10))
+    log = f"{secret[30:]}\n" + "end\n" * 199
+    for said in (f"{secret[30:]} {'x' * 2048}", f"{secret} {'x' * 990}"):
+        run = await _ended_with(quiet_url, tmp_path, EndedJob(said, log, failed=failed), secret)
+        assert run["status"] == ("FAILED" if failed else "SUCCEEDED"), run
+        assert "of-the-secret" not in str(run), run["error"]
+
+
+async def test_the_address_of_a_cluster_is_not_told(
+    quiet_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await _ended_with(quiet_url, tmp_path, EndedJob("", None, failed=False), "hunter2-of-the-shop")
+    (line,) = (line["text"] for line in run["attempts"][-1]["logs"] if "the log of the container" in line["text"])
+    assert line == "the log of the container cannot be read"
+    assert "127.0.0.1" not in str(run) and "Cannot connect to host 127.0.0.1" in caplog.text
+
+
+async def _ended_with(quiet_url: str, tmp_path: Path, cluster: EndedJob, secret: str) -> Any:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", cluster.answer)
+    async with TestServer(app) as server:
+        cluster.server = server
+        config = kubeconfig(tmp_path / "config", {"token": "t"}, server=str(server.make_url(""))).kubeconfig
+        file = tmp_path / "cloud.toml"
+        file.write_text(f"[clusters.default]\nkubeconfig = '{config}'\n{ENTRY}")
+        async with targeting(quiet_url, cloud_access=file) as targets:
+            body = {"value": secret, "hosts": ["shop-jobs.default.kubernetes"]}
+            assert (await targets.api.ask("PUT", "/v1/secrets/db", body)).status == 200
+            return await targets.ended(target={**TARGET, "env": {"DSN": {"secret": "db"}}})
 
 
 def kubeconfig(path: Path, user: dict[str, Any], **cluster: Any) -> Cluster:

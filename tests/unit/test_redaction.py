@@ -78,3 +78,11 @@ def test_documents() -> None:
 def test_without_secrets_nothing_is_touched() -> None:
     outcome = Succeeded(b'{"a":1.0}')
     assert Redactor().outcome(outcome) is outcome
+
+
+@pytest.mark.parametrize("left", [4, 10, len(SECRET) - 1])
+def test_a_text_that_begins_in_the_middle_of_a_secret_shows_nothing_of_it(left: int) -> None:
+    redactor = Redactor([SECRET])
+    assert redactor.tail(f"{SECRET[-left:]} and {SECRET}.") == f"{REDACTED} and {REDACTED}."
+    assert redactor.tail(quote(RAW, safe="")[-left:]) == REDACTED
+    assert redactor.tail("nothing") == "nothing" and redactor.tail("é") == "é" and redactor.tail("") == ""

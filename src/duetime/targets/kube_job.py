@@ -16,6 +16,7 @@ from duetime.ids import show
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed
 from duetime.model.target import KubernetesTarget, SecretValue, Wait
+from duetime.targets.redaction import Redactor
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place
 
@@ -30,6 +31,8 @@ _LONGEST = {"start_within": timedelta(days=1), "ttl": timedelta(days=30)}
 _SHORTEST = {"start_within": timedelta(seconds=1), "ttl": timedelta(minutes=1)}
 _NOT_RUN = (126, 127)
 _TEXT = 1000
+_KEPT_BYTES, _KEPT_LINES = 2048, 80
+"""How much of the end of a log the cluster keeps as the last message of a container."""
 _HOPELESS = frozenset({"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"})
 """Why a container waits for something that will not come without a change, or not soon. The retry policy decides."""
 
@@ -122,15 +125,21 @@ class Ended(NamedTuple):
     """Whose log may tell more."""
 
 
-def end_of(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Ended | None:
-    """How a Job has ended; None while it goes on."""
+def end_of(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], redactor: Redactor) -> Ended | None:
+    """How a Job has ended, without secrets; None while it goes on."""
     failed, pod = _condition(job, "Failed"), _last(pods)
     name = None if pod is None else pod["metadata"]["name"]
     stopped = _container(pod).get("state", {}).get("terminated", {})
-    code, said = stopped.get("exitCode"), str(stopped.get("message") or "")
+    code, said = stopped.get("exitCode"), _said(str(stopped.get("message") or ""), redactor)
     if failed is None:
         return None if _condition(job, "Complete") is None else Ended(None, code, said, name)
     return Ended(_failure(failed, pod, stopped, said), code, said, name)
+
+
+def _said(message: str, redactor: Redactor) -> str:
+    """What a container has said at its end, before anything of it is cut off here."""
+    was_cut = len(message.encode()) >= _KEPT_BYTES or message.count("\n") >= _KEPT_LINES - 1
+    return redactor.tail(message) if was_cut else redactor.text(message)
 
 
 def waiting_for(pods: Sequence[Mapping[str, Any]]) -> str | None:

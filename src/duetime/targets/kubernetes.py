@@ -245,7 +245,7 @@ class KubernetesRunner:
                 pods = listed.get("items") or []
                 if job["metadata"]["uid"] != uid or job["metadata"].get("deletionTimestamp"):
                     return failed(FailureClass.TARGET_FAILED, "the Job was deleted while it ran")
-                if (ended := end_of(job, pods)) is not None:
+                if (ended := end_of(job, pods, attempt.redactor)) is not None:
                     return await self._ended(api, target, attempt, ended, name)
                 waits = None if begun else waiting_for(pods)
                 begun = begun or waits is None
@@ -286,12 +286,11 @@ class KubernetesRunner:
         tail = await self._log_of(api, target.namespace, attempt, ended.pod)
         if ended.failure is not None:
             return Failed(ended.failure)
-        said = bounded(attempt.redactor.text(ended.said), self._tail)
         result = {
             "exit_code": ended.exit_code,
             "job": name,
             "pod": ended.pod,
-            "message": said,
+            "message": bounded(ended.said, self._tail),
             "log": tail[-self._tail :],
         }
         return Succeeded(msgspec.json.encode(result))
@@ -304,9 +303,13 @@ class KubernetesRunner:
         try:
             text = await api.text(path, _LOG_BYTES, container=CONTAINER, tailLines=str(self._max_log_lines))
         except (KubeError, NoCredentials) as error:
-            attempt.log(attempt.redactor.text(f"the log of the container cannot be read: {bounded(str(error), 300)}"))
+            log.warning("%s: %s", attempt.message_id, reason_of(error))
+            # Without a status, the text has the operator's addresses.
+            told = f": {bounded(str(error), 300)}" if isinstance(error, KubeError) and error.status else ""
+            attempt.log(attempt.redactor.text(f"the log of the container cannot be read{told}"))
             return ""
-        text = attempt.redactor.text(text)
+        was_cut = len(text.encode()) >= _LOG_BYTES or text.count("\n") >= self._max_log_lines - 1
+        text = attempt.redactor.tail(text) if was_cut else attempt.redactor.text(text)
         for line in text.splitlines():
             attempt.log(line)
         return text

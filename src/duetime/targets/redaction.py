@@ -18,7 +18,7 @@ from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, 
 
 REDACTED = "[redacted]"
 _SHORTEST = 4
-"""Characters: where an answer was cut off, the beginning of a form is removed if it has at least this length."""
+"""Characters: where a text was cut off, the part of a form that is left is removed if it has at least this length."""
 
 
 class Redactor:
@@ -46,6 +46,16 @@ class Redactor:
             if form in text:
                 text = text.replace(form, REDACTED)
         return self._without_beginning(text) if cut and self._forms else text
+
+    def tail(self, text: str) -> str:
+        """The end of a longer text, without secrets: it may begin with the end of one."""
+        for form in self._forms:
+            start = form.find(text[:_SHORTEST], 1) if len(text) >= _SHORTEST else -1
+            while start >= 0:
+                if text.startswith(form[start:]):
+                    return REDACTED + self.text(text[len(form) - start :])
+                start = form.find(text[:_SHORTEST], start + 1)
+        return self.text(text)
 
     def body(self, body: bytes, *, cut: bool = False) -> bytes:
         """The same for bytes in any encoding that extends ASCII; other bytes stay unchanged."""
