@@ -426,7 +426,13 @@ async def test_a_session_ends_and_its_rules_are_those_of_today(sso: World) -> No
 
     answer = await sso.log_in("two", realm={"groups": ["ops"]})
     cookie = {"Cookie": f"duetime_session={_cookies(answer)['duetime_session']}", **OWN}
-    left = (await api.post("/logout", key=None, headers=cookie)).json["next"]
+    left = await api.service.login_flow.logout_address(api.service.gate.identities.links["two"])
+    assert left is not None
+    assert (await api.post("/logout", key=None, headers=cookie)).json["next"] == left
+    for odd in ("javascript:alert(1)", "http://192.0.2.1/logout"):
+        sso.two.metadata["end_session_endpoint"] = odd
+        _forget_metadata(sso)
+        assert await api.service.login_flow.logout_address(api.service.gate.identities.links["two"]) is None
     asked = dict(parse_qsl(urlsplit(left).query))
     assert left.startswith(f"{sso.two.url}/logout?")
     assert asked == {"client_id": CLIENT, "post_logout_redirect_uri": f"{PUBLIC}/"}

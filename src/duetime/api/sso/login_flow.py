@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from duetime.api.sso.identities import Identities, Verified
 from duetime.api.sso.provider_link import CodeRefused, ProviderDown, ProviderLink
+from duetime.api.sso.providers import Provider
 from duetime.clock import SystemClock
 from duetime.crypto.pkce import challenge_of, new_verifier
 from duetime.crypto.signed_tokens import BadToken, RefusedClaims
@@ -99,9 +100,9 @@ class LoginFlow:
     async def begin(self, link: ProviderLink, to: str) -> Started:
         """Raises `LoginRefused`."""
         provider, pending = link.provider, _pending(link.provider.name, to)
-        endpoint, guard = (await self._metadata(link)).authorization_endpoint, provider.guard
+        endpoint = (await self._metadata(link)).authorization_endpoint
         try:
-            check_url(endpoint, guard if endpoint.startswith("https:") else guard.only_allowed())
+            _check_page(endpoint, provider)
         except InvalidInput as error:
             raise _down(provider.title, error) from None
         asked = {
@@ -167,9 +168,10 @@ class LoginFlow:
         """Where the browser ends the session at the provider; None if the provider has no such page."""
         try:
             endpoint = (await link.metadata()).end_session_endpoint
-        except ProviderDown:
-            return None
-        if endpoint is None:
+            if endpoint is None:
+                return None
+            _check_page(endpoint, link.provider)
+        except (ProviderDown, InvalidInput):
             return None
         asked = {"client_id": link.provider.client_id, "post_logout_redirect_uri": f"{self._base}/"}
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
@@ -212,6 +214,11 @@ def own_path(given: str | None) -> str:
 def _pending(provider: str, to: str) -> Pending:
     now = _clock.now().timestamp()
     return Pending(provider, token_urlsafe(32), token_urlsafe(32), new_verifier(), own_path(to), new_id(), now)
+
+
+def _check_page(url: str, provider: Provider) -> None:
+    """Raises `InvalidInput` for a page of a provider that no browser is sent to."""
+    check_url(url, provider.guard if url.startswith("https:") else provider.guard.only_allowed())
 
 
 def _down(title: str, error: Exception) -> LoginRefused:
