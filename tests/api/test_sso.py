@@ -177,6 +177,23 @@ async def test_an_address_that_is_not_verified_gives_nothing(sso: World) -> None
     assert (await sso.log_in(**boss, email_verified=True)).status == 303
 
 
+async def test_an_address_is_verified_where_it_is_said(sso_cheap: World) -> None:
+    """Not by what another document says of another address."""
+    sso, boss, other = sso_cheap, "boss@example.com", "ann@example.com"
+    verified = {"sub": "ann-1", "email_verified": True}
+    for token, more, status in (
+        ({"email": boss}, {"email": other}, 403),
+        ({"email": boss}, {}, 403),
+        ({"email": boss}, {"email": boss}, 303),
+        ({}, {"email": boss}, 303),
+    ):
+        sso.one.person = {"sub": "ann-1", **token}
+        sso.one.userinfo = {**verified, **more}
+        assert (await sso.log_in()).status == status, (token, more)
+    sso.one.person, sso.one.userinfo = dict(verified), {"sub": "ann-1", "email": boss}
+    assert (await sso.log_in()).status == 403
+
+
 async def test_groups_may_be_in_a_nested_claim_or_at_the_userinfo_endpoint(sso: World) -> None:
     assert (await sso.log_in("two", realm={"groups": ["ops"]})).status == 303
     sso.two.person.pop("realm")
@@ -509,6 +526,7 @@ def wrong_tokens(one: IdentityProvider) -> dict[str, str]:
         "a logout token": one.id_token(CLI, events={"http://schemas.openid.net/event/backchannel-logout": {}}),
         "one that is bound to a key": one.id_token(CLI, cnf={"jkt": "x"}),
         "no subject": one.id_token(CLI, sub=None),
+        "too many groups": one.id_token(CLI, groups=None, _claim_names={"groups": "src1"}, email="boss@example.com"),
     }
 
 

@@ -18,7 +18,7 @@ from duetime.model.access import Role
 from duetime.model.name import check_key
 from duetime.model.scope import Scope, scope_of
 
-EMAIL = "email"
+EMAIL, EMAIL_VERIFIED = "email", "email_verified"
 _MOST_EMAIL = 254
 
 
@@ -93,7 +93,7 @@ def identity_of(provider: str, claims: Mapping[str, Any], rules: Iterable[Access
         provider,
         check_key(claims.get("iss"), "iss"),
         check_key(claims.get("sub"), "sub"),
-        email if usable and claims.get("email_verified") is not False else None,
+        email if usable and claims.get(EMAIL_VERIFIED) is not False else None,
         tuple(dict.fromkeys(_facts(claims, rules))),
     )
 
@@ -123,6 +123,6 @@ def _facts(claims: Mapping[str, Any], rules: Iterable[AccessRule]) -> Iterator[t
 
 def _trusted(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
     """An address that the provider has not verified may be another person's: it gives nothing."""
-    if claim == EMAIL and claims.get("email_verified") is not True:
+    if claim == EMAIL and claims.get(EMAIL_VERIFIED) is not True:
         return ()
     return values_of(claims, claim)

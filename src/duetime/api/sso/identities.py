@@ -19,7 +19,7 @@ from duetime.api.sso.providers import Provider, read_providers
 from duetime.clock import SystemClock
 from duetime.crypto.signed_tokens import LEEWAY, BadToken, RefusedClaims, UnreadToken, read_token
 from duetime.errors import InvalidInput
-from duetime.model.identity import Identity, TenantGrant, identity_of, values_of
+from duetime.model.identity import EMAIL, EMAIL_VERIFIED, Identity, TenantGrant, identity_of, values_of
 from duetime.model.issuer import LONGEST_LIFETIME
 from duetime.settings import Settings
 
@@ -76,6 +76,7 @@ class Identities:
         link, audience = found
         claims = await link.verified(token, audience)
         _check_use(claims)
+        _check_groups(claims, link.provider.groups_claim)
         if audience == link.provider.cli_client_id:
             _check_party(claims, audience)
         if claims["exp"] - claims["iat"] > LONGEST_LIFETIME.total_seconds():
@@ -94,13 +95,9 @@ class Identities:
         subject = claims.get("sub")
         missing = any(not values_of(claims, each) for each in _claims_of(provider))
         if access_token is not None and isinstance(subject, str) and missing:
-            # Some providers keep groups and addresses out of ID tokens. What the token says takes precedence.
-            claims = {**await link.userinfo(access_token, subject), **claims}
-        if not values_of(claims, provider.groups_claim) and _has_too_many(claims, provider.groups_claim):
-            raise RefusedClaims(
-                f"the account is in too many groups for the claim `{provider.groups_claim}`: the provider left it out."
-                " Let it send only groups that are assigned to this application, or roles"
-            )
+            # Some providers keep groups and addresses out of ID tokens.
+            claims = _joined(claims, await link.userinfo(access_token, subject))
+        _check_groups(claims, provider.groups_claim)
         return _read(provider, claims)
 
     def _link_of(self, token: UnreadToken) -> tuple[ProviderLink, str] | None:
@@ -138,7 +135,20 @@ def _claims_of(provider: Provider) -> set[str]:
     return {each for each in named if each is not None}
 
 
-def _has_too_many(claims: Mapping[str, Any], claim: str) -> bool:
-    """Whether a provider says that the claim is elsewhere: Entra ID does for more than 200 groups."""
+def _joined(token: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the token says takes precedence. Whether an address is verified is said of the address beside it."""
+    joined = {**more, **token}
+    if token.get(EMAIL) != more.get(EMAIL):
+        joined[EMAIL_VERIFIED] = (token if EMAIL in token else more).get(EMAIL_VERIFIED)
+    return joined
+
+
+def _check_groups(claims: Mapping[str, Any], claim: str) -> None:
+    """Refuse claims that do not name the groups of a person who has some: a later rule might give more than the one of
+    a group. Entra ID says so for more than 200 groups."""
     named = claims.get("_claim_names")
-    return isinstance(named, dict) and claim in named
+    if isinstance(named, dict) and claim in named and not values_of(claims, claim):
+        raise RefusedClaims(
+            f"the account is in too many groups for the claim `{claim}`: the provider left it out."
+            " Let it send only groups that are assigned to this application, or roles"
+        )
