@@ -1,10 +1,14 @@
 """Which hosts a secret may be sent to."""
 
+from typing import Any
+
 import pytest
 
 from duetime.errors import InvalidInput
-from duetime.targets.secret_hosts import check_hosts, may_receive
+from duetime.settings import Settings
+from duetime.targets.secret_hosts import check_hosts, check_receives, may_receive
 from duetime.targets.url import Place
+from duetime.targets.validation import TargetRules, as_target
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,27 @@ def test_a_secret_without_hosts_is_refused() -> None:
         ("*.example.com", Place("evilexample.com", 443), False),
         ("*.example.com", Place("a.example.com", 8443), False),
         ("[2001:db8::1]:8443", Place("2001:db8::1", 8443), True),
+        ("api.example.com", Place("api.example.com", 443, tls=False), False),
+        ("*.example.com", Place("a.example.com", 443, tls=False), False),
+        ("api.example.com:80", Place("api.example.com", 80, tls=False), True),
     ],
 )
 def test_where_it_may_be_sent(host: str, place: Place, may: bool) -> None:
     assert may_receive(check_hosts([host]), place) is may
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"type": "http", "url": "http://api.example.com:443/", "headers": {"key": {"secret": "crm"}}},
+        {"type": "grpc", "address": "api.example.com:443", "method": "a.B/C", "tls": False},
+        {"type": "redis", "address": "api.example.com:443", "stream": "s", "tls": False, "password": {"secret": "crm"}},
+    ],
+)
+def test_nothing_goes_to_the_port_of_tls_without_it(target: dict[str, Any]) -> None:
+    """A secret for a host could be read on its way there otherwise."""
+    rules = TargetRules(Settings())
+    (place,) = rules.places(as_target(target))
+    assert not may_receive(["api.example.com"], place)
+    with pytest.raises(InvalidInput, match="without TLS"):
+        check_receives("crm", ["api.example.com"], place)

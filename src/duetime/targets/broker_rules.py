@@ -74,7 +74,7 @@ class BrokerRules:
                 return self._cluster(at, f"{field}.address")
             case AtRedis() | AtRabbit():
                 _check_login(at, field)
-                return (check_address(at.address, self.guard, f"{field}.address"),)
+                return (check_address(at.address, self.guard, f"{field}.address", tls=at.tls),)
             case AtSqs():
                 _check_secret(at.secret_access_key, f"{field}.secret_access_key")
                 place = check_url(at.queue_url, self.guard, f"{field}.queue_url")
@@ -107,7 +107,7 @@ class BrokerRules:
         servers = at.address.split(",")
         if len(servers) > _MOST_SERVERS:
             raise InvalidInput(f"{len(servers)} servers are too many", field=field, remedy=f"at most {_MOST_SERVERS}")
-        found = tuple(check_address(server.strip(), _ANY, field) for server in servers)
+        found = tuple(check_address(server.strip(), _ANY, field, tls=at.tls) for server in servers)
         for place in found:
             if place.address not in self._clusters:
                 raise InvalidInput(

@@ -111,7 +111,7 @@ class GrpcCaller:
     async def _call(self, target: GrpcTarget, attempt: TargetAttempt) -> Outcome:
         from grpc.aio import AioRpcError
 
-        place = check_address(target.address, self._guard, "address")
+        place = check_address(target.address, self._guard, "address", tls=target.tls)
         connection = await self._connection_to((place, target.tls))
         method = await self._method(target, connection)
         body = make_request(method, target.message).SerializeToString(deterministic=True)

@@ -5,7 +5,8 @@
     *.example.com           port 443 of every host below example.com, but not of example.com itself
     *.example.com:8443      this port of every host below example.com
 
-Any port other than 443 must be named, including port 80: plain HTTP exposes the secret to the network.
+Any port other than 443 must be named, including port 80: plain HTTP exposes the secret to the network. Port 443 means
+TLS, whatever a target says.
 """
 
 import re
@@ -37,7 +38,8 @@ def check_receives(name: str, hosts: Sequence[str], place: Place, field: str | N
     """Raises `InvalidInput` for a place that this secret may not be sent to."""
     if not may_receive(hosts, place):
         raise InvalidInput(
-            f"the secret {name!r} may not be sent to {_shown(place.host, place.port)}",
+            f"the secret {name!r} may not be sent to {_shown(place.host, place.port)}"
+            + ("" if place.tls else " without TLS"),
             field=field,
             remedy=f"it may be sent to {', '.join(hosts)}; an admin changes that with PUT /v1/secrets/{name}",
         )
@@ -61,6 +63,6 @@ def _shown(host: str, port: int) -> str:
 
 
 def _matches(host: str, port: int, place: Place) -> bool:
-    if port != place.port:
+    if port != place.port or (port == _USUAL_PORT and not place.tls):
         return False
     return place.host.endswith(host[1:]) if host.startswith(_BELOW) else place.host == host

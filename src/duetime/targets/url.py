@@ -26,6 +26,7 @@ class Place(NamedTuple):
     host: str
     """Lower case, without brackets."""
     port: int
+    tls: bool = True
 
     @property
     def name(self) -> str:
@@ -65,10 +66,11 @@ def check_url(url: str, guard: AddressGuard, field: str = "target.url") -> Place
         raise InvalidInput("has a host with a %", field=field, remedy="write the host without percent-encoding")
     host = read_host(parts.hostname or "", bracketed=parts.netloc.startswith("["), field=field)
     guard.check_host(host, field)
-    return Place(host, check_port(_PORTS[scheme.lower()] if port is None else port, field))
+    scheme = scheme.lower()
+    return Place(host, check_port(_PORTS[scheme] if port is None else port, field), tls=scheme == "https")
 
 
-def check_address(address: str, guard: AddressGuard, field: str = "target.address") -> Place:
+def check_address(address: str, guard: AddressGuard, field: str = "target.address", *, tls: bool) -> Place:
     """The place that a `host:port` leads to."""
     host, colon, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -76,7 +78,7 @@ def check_address(address: str, guard: AddressGuard, field: str = "target.addres
         raise InvalidInput(f"{address[:60]!r} is not host:port", field=field, remedy="such as api.example.com:443")
     host = read_host(host[1:-1] if bracketed else host, bracketed=bracketed, field=field)
     guard.check_host(host, field)
-    return Place(host, check_port(int(port), field))
+    return Place(host, check_port(int(port), field), tls)
 
 
 def same_host(host: str) -> str:

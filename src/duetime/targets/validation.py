@@ -102,7 +102,7 @@ class TargetRules:
             case HttpTarget():
                 return (check_url(target.url, self.guard),)
             case GrpcTarget():
-                return (check_address(target.address, self.guard),)
+                return (check_address(target.address, self.guard, tls=target.tls),)
             case AtKafka() | AtRedis() | AtSqs() | AtRabbit():
                 return self.brokers.places(target, field)
             case KubernetesTarget():
