@@ -147,6 +147,8 @@ async def test_a_role_of_root_is_for_all_tenants(sso: World) -> None:
     assert (await sso.me(headers | {"Duetime-Tenant": "acme"}))["tenant"] == "acme"
     missing = await sso.api.get("/v1/me", key=None, headers=headers | {"Duetime-Tenant": "nowhere"})
     assert missing.status == 404
+    missing = await sso.api.get("/v1/me", key=sso.one.id_token(CLI), headers={"Duetime-Tenant": "nowhere"})
+    assert missing.status == 404, "the token is good: this is no failed authentication"
 
 
 async def test_a_rule_can_bind_people_to_their_own_jobs(sso: World) -> None:

@@ -176,12 +176,11 @@ class Gate:
         """The caller of a token: a user of a tenant's issuer, or a person or service of an identity provider."""
         try:
             token = read_token(text)
-            if self.identities.concerns(token):
-                person = await self.identities.verify(token)
-                return await self._person(endpoint, person.identity, person.issued_at, headers, None)
-            named = headers.get(b"duetime-tenant", b"").decode("latin-1")
-            tenant = await self._tenant_named(self.tokens.tenant_of(token, named))
-            user = await self.tokens.verify(token, tenant)
+            person = await self.identities.verify(token) if self.identities.concerns(token) else None
+            if person is None:
+                named = headers.get(b"duetime-tenant", b"").decode("latin-1")
+                tenant = await self._tenant_named(self.tokens.tenant_of(token, named))
+                user = await self.tokens.verify(token, tenant)
         except RefusedClaims as error:
             raise _refused_token(str(error)) from None
         except ProviderDown as error:
@@ -192,6 +191,8 @@ class Gate:
         except (BadToken, NotFound) as error:
             log.info("a token was refused: %s", reason_of(error))
             raise _refused_token("the token is not valid for this tenant") from None
+        if person is not None:
+            return await self._person(endpoint, person.identity, person.issued_at, headers, None)
         refuse_elsewhere(user.issuer.issuer.networks, peer)
         _check_may(endpoint, user.issuer.issuer.role, tenant, scoped=True)
         return user.caller(tenant)
