@@ -499,6 +499,21 @@ async def test_tokens_of_people_and_services_are_accepted_as_keys_are(sso: World
     assert (nothing.status, nothing.code) == (403, "forbidden")
 
 
+async def test_people_have_a_share_of_what_a_tenant_may_submit(tmp_path: Path) -> None:
+    """All of them together count as one key, and leave the rest to others."""
+    async with identity_provider() as one:
+        settings: dict[str, Any] = {"oidc_providers": providers_file(tmp_path, one=table_of(one, *RULES))}
+        settings |= {"public_url": PUBLIC, "key_submission_share": 25}
+        async with served(f"sqlite:///{tmp_path}/duetime.db", **settings) as api:
+            await api.ask("PATCH", "/v1/admin/tenants/default", {"limits": {"submissions_per_second": 8}})
+            one.person["groups"] = ["dev"]
+            answers = [await api.post("/v1/jobs", {"task": "t"}, key=one.id_token(CLI)) for _ in range(8)]
+            (told, *_) = [each.json["detail"] for each in answers if each.status == 429]
+            assert told == "the key may submit 2 jobs a second"
+            key = await api.key(Role.SUBMITTER)
+            assert [(await api.post("/v1/jobs", {"task": "t"}, key=key)).status for _ in range(3)] == [201] * 3
+
+
 def wrong_tokens(one: IdentityProvider) -> dict[str, str]:
     now = int(time.time())
     good = one.id_token(CLI)

@@ -25,6 +25,8 @@ from duetime.store.protocol.service import Allowances
 
 LimitName = Literal["reads", "changes", "work", "submissions", "streams", "polls", "logins"]
 
+_PEOPLE = UUID(int=1)
+"""Stands for the key of all people of identity providers together, where submissions are counted."""
 BURST = 2.0
 """Seconds of the rate that may be used at once."""
 _MOST = 10_000
@@ -150,8 +152,8 @@ class Limits:
         standings = Standings()
         taken: list[Bucket] = []
         share = self._settings.key_submission_share
-        key_id = who.key_id or who.issuer_id  # all users of an issuer, and all people, together: each bucket is a row
-        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(key_id, share / 100), (None, 1.0)]
+        holder_id = who.key_id or who.issuer_id or _PEOPLE  # users of an issuer together: each bucket is a row
+        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(holder_id, share / 100), (None, 1.0)]
         for key_id, part in parts:
             rate = most * part
             # Tokens that nodes hold come on top.
