@@ -60,6 +60,7 @@ images = ["registry.example.com/shop/*"]
         ({"ttl": "soon"}, "target.ttl"),
         ({"privileged": True}, "privileged"),
         ({"working_dir": "relative"}, "working_dir"),
+        ({"priority_class": "system-node-critical"}, "target.priority_class"),
     ],
 )
 def test_what_is_wrong_is_refused(change: dict[str, Any], words: str) -> None:

@@ -26,6 +26,8 @@ RUN, ATTEMPT, INSTALLATION, TENANT = (f"{PREFIX}{name}" for name in ("run", "att
 _JOB_NAME = "batch.kubernetes.io/job-name"
 _ENV_NAME = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*")
 _OUR_ENV = "DUETIME_"
+_OF_THE_SYSTEM = "system-"
+"""How the names of the priority classes begin that Kubernetes has for its own parts."""
 _MOST_ENV = 128 * 1024
 _LONGEST = {"start_within": timedelta(days=1), "ttl": timedelta(days=30)}
 _SHORTEST = {"start_within": timedelta(seconds=1), "ttl": timedelta(minutes=1)}
@@ -57,6 +59,9 @@ def check_job(target: KubernetesTarget) -> None:
             raise InvalidInput(
                 "is a reserved label", field=f"target.labels.{name[:60]}", remedy="choose another prefix"
             )
+    if (target.priority_class or "").startswith(_OF_THE_SYSTEM):
+        # Its pods would push those of other users, and of the cluster itself, off their nodes.
+        raise InvalidInput("is a class of the cluster itself", field="target.priority_class", remedy="choose another")
     for name in _LONGEST:
         _wait(getattr(target, name), name)
 
