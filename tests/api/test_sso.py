@@ -287,6 +287,8 @@ WRONG_ID_TOKENS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"nonce": "another"}, "nonce"),
     ({"nonce": None}, "nonce"),
     ({"nonce": 7}, "nonce"),
+    ({"nonce": "\ud800"}, "nonce"),
+    ({"exp": 10**12}, "not valid"),
     ({"sub": None}, "sub"),
     ({"sub": ["ann"]}, "not valid"),
     ({"sub": "a\nb"}, "sub"),

@@ -27,7 +27,8 @@ LEEWAY = 30.0
 """Seconds by which the clock of an issuer may differ."""
 _MOST_KID = 255
 _LEAST_RSA, _MOST_RSA = 2048, 8192
-_LATEST = 1 << 40
+_LATEST = 1 << 37
+"""Seconds: a later time is no date."""
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _OF_CURVES = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
 ALGORITHMS: tuple[str, ...] = (*_RSA, "ES256", "ES384", "ES512", "EdDSA")

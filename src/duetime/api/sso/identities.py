@@ -90,7 +90,7 @@ class Identities:
         _check_use(claims)
         _check_party(claims, provider.client_id)
         given = claims.get("nonce")
-        if not isinstance(given, str) or not compare_digest(given.encode(), nonce.encode()):
+        if not isinstance(given, str) or not compare_digest(given.encode(errors="replace"), nonce.encode()):
             raise RefusedClaims("the ID token belongs to another login: its `nonce` differs")
         subject = claims.get("sub")
         missing = any(not values_of(claims, each) for each in _claims_of(provider))
