@@ -182,7 +182,7 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 
 $(VENV)/.docs: requirements-docs.lock $(VENV)/.dev
 	@echo "• installing what builds the documentation site"
-	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements-docs.lock
+	@scripts/install requirements-docs.lock
 	@touch $@
 
 $(BIN)/python:
