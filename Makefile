@@ -7,6 +7,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 
+PYTHON ?=
 APP ?= examples.hello:app
 DATA_DIR ?=
 SCENARIO ?=

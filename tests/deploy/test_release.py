@@ -65,6 +65,19 @@ def test_make_release_builds_it_all() -> None:
     assert "hatchling build -t sdist -t wheel" in recipe[0] and "scripts/sbom" in recipe[0]
 
 
+def test_make_knows_every_variable_of_its_recipes() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    told = subprocess.run(
+        ["make", "--dry-run", "--always-make", "--warn-undefined-variables", *targets],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "docs-site" in targets and "undefined variable" not in told.stderr, told.stderr
+
+
 # The image and the compose file.
 
 
