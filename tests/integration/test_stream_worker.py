@@ -259,10 +259,10 @@ async def test_a_long_run_lands_and_goes_on(app: App, mail: Streamed) -> None:
         return "done"
 
     (run,) = await mail.carry("long", {})
-    async with working(app, **SHORT):
+    async with working(app, lease=timedelta(seconds=3), heartbeat=timedelta(seconds=0.5)):
         await all_are(mail.store, [run], RunState.RUNNING)
         await eventually(mail.is_empty)
-        await asyncio.sleep(2)  # longer than a lease: nothing may take it away
+        await asyncio.sleep(3.5)  # longer than a lease: nothing may take it away
         may_end.set()
         await all_are(mail.store, [run], RunState.SUCCEEDED)
     assert started == [1]

@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from duetime.clock import monotonic
-from duetime.errors import NotFound
+from duetime.engine.stream_kinds import USABLE
+from duetime.errors import NotFound, StoreUnavailable
 from duetime.model.defaults import Defaults
 from duetime.model.tenant import ESTIMATED
 from duetime.process.loop import retrieve_error
@@ -87,6 +88,11 @@ class Quota:
                 defaults = tenant.defaults
             except NotFound:
                 pass  # a node's own jobs belong to no tenant
+            except StoreUnavailable:
+                # A stream accepts runs while the store is away, for as long as it is known to be the stream.
+                if known is None or monotonic() - known.read_at >= USABLE:
+                    raise
+                return known
             if len(self._tenants) >= _MOST_TENANTS:
                 self._tenants.clear()
             known = self._tenants[tenant_id] = _Known(monotonic(), limits, defaults)
