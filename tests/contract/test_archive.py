@@ -464,6 +464,16 @@ async def test_a_job_has_its_own_retention_in_the_database(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+async def test_the_retention_of_a_job_is_rounded_up_to_days(store: Store, time: Time) -> None:
+    kept = await ends(store, 5, options=encode_options(Options(retention=1.2 * 86_400)))
+    time.advance(days=1.9)
+    await prune(store)
+    assert [item.id for item in await listed(store)] == kept
+    time.advance(days=1.2)
+    await prune(store)
+    assert await listed(store) == []
+
+
 @on_postgres
 async def test_a_day_that_is_interrupted_while_it_is_rewritten_keeps_its_rows(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
