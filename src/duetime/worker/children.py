@@ -46,6 +46,8 @@ class Held(NamedTuple):
     running: Running
     since: float
     """Since when it waits."""
+    began: float
+    """When its timeout began to count before it was given."""
 
 
 class Ends(NamedTuple):
@@ -95,7 +97,7 @@ class Child(asyncio.Protocol):
         for running, since in taken:
             self._order += 1
             running.handle = self
-            self.held.append(Held(self._order, running, since))
+            self.held.append(Held(self._order, running, since, running.began))
         self._start_within = start_within
         self._send(NO_QUESTION, _batch(first, [running for running, _ in taken], limits))
         self._ends.tickets.sendall(b"".join([TICKET.pack(order) for order in range(first, self._order + 1)]))
@@ -115,7 +117,7 @@ class Child(asyncio.Protocol):
         back = [self.held.pop() for _ in range(count)]
         for held in back:
             held.running.handle = None
-            held.running.begun = False
+            held.running.begun, held.running.began = False, held.began
         if not self.held:
             self._stop_deadline()
         return [(held.running, held.since) for held in reversed(back)]
