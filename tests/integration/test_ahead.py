@@ -98,9 +98,24 @@ async def test_what_was_claimed_ahead_and_waits_is_given_back(
             runs = [await ended(app, receipt) for receipt in late]
     assert [run.value for run in runs] == [number**2 for number in range(5)]
     assert {run.attempt for run in runs} == {1}, "nothing was spent"
-    assert [[attempt.state for attempt in run.attempts] for run in runs] == [
-        [AttemptState.SNOOZED, AttemptState.SUCCEEDED]
-    ] * 5
+    assert [[attempt.state for attempt in run.attempts] for run in runs] == [[AttemptState.SUCCEEDED]] * 5
+
+
+async def test_what_is_given_back_has_not_started_and_expires(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_patient(monkeypatch, 0.2)
+    square = app.task(**place.task)(place.square)
+    brief = app.task(name="brief", expires_in="2s", **place.task)(place.square)
+    hang = app.task(**place.task)(place.hang)
+    async with working(app, **place.worker):
+        await many(app, square, 20)
+        await are_claimed(app, [await hang.submit()])
+        late = await brief.submit(number=7)
+        await are_claimed(app, [late])
+        await asyncio.sleep(2.1)
+        async with working(app, **place.worker):
+            assert (await ended(app, late)).state is RunState.SKIPPED
 
 
 @pytest.mark.parametrize("kind", ["loop", "thread"])
