@@ -464,6 +464,16 @@ async def test_a_job_has_its_own_retention_in_the_database(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+async def test_the_retention_of_a_job_is_rounded_up_to_days(store: Store, time: Time) -> None:
+    kept = await ends(store, 5, options=encode_options(Options(retention=1.2 * 86_400)))
+    time.advance(days=1.9)
+    await prune(store)
+    assert [item.id for item in await listed(store)] == kept
+    time.advance(days=1.2)
+    await prune(store)
+    assert await listed(store) == []
+
+
 @on_postgres
 async def test_a_day_that_is_interrupted_while_it_is_rewritten_keeps_its_rows(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
@@ -489,6 +499,25 @@ async def test_a_day_that_is_interrupted_while_it_is_rewritten_keeps_its_rows(
     await prune(store)
     assert [item.id for item in await listed(store)] == long
     assert tries == 3, "it is not rewritten again and again"
+
+
+@on_postgres
+async def test_a_day_that_is_being_rewritten_keeps_its_rows_though_its_usage_is_forgotten(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = await ends(store, 5, options=encode_options(Options(retention=10 * 86_400.0)))
+    time.advance(days=3)
+
+    async def fail(*_: Any) -> None:
+        raise asyncpg.LockNotAvailableError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partitions, "keep_only", fail)
+        await store.pruning.prune(DAY, 90 * DAY)
+    assert await listed(store) == [], "the day is detached"
+    await store.usage_counts.prune_usage(time.now.date())
+    await prune(store)
+    assert [item.id for item in await listed(store)] == kept
 
 
 async def test_what_history_refers_to_stays_while_it_cannot_be_archived(store: Store, time: Time) -> None:

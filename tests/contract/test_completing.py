@@ -202,6 +202,17 @@ async def test_a_stale_completion_is_refused(store: Store, what: object) -> None
     assert (await worker.complete(what(unknown))).refused == {unknown.run_id}
 
 
+async def test_a_refusal_says_whether_the_run_has_ended(store: Store) -> None:
+    """A task may have completed it in its own transaction."""
+    await submit(store, job(), job())
+    worker, other = await hand(store), await hand(store)
+    ended, held = await worker.claim(2)
+    await worker.succeed(ended)
+    for what in (succeeded, failed):
+        answer = await other.complete(what(ended), what(held))
+        assert (answer.refused, answer.over) == ({ended.run_id, held.run_id}, {ended.run_id})
+
+
 async def test_of_a_mixed_batch_only_the_stale_ones_are_refused(store: Store, time: Time) -> None:
     worker = await hand(store)
     await submit(store, *(job() for _ in range(10)))

@@ -1,5 +1,7 @@
 """What is read before a claim, for one planner or for many, on each store."""
 
+import asyncio
+
 import pytest
 
 from duetime.clock import monotonic_from
@@ -61,6 +63,33 @@ async def test_pauses_that_could_not_be_read_are_read_again_before_a_look(
             patched.setattr(store.claims, "paused_lanes", unavailable)
             await lanes.read_rules()
         await lanes.read_rules()
+        assert await lanes.look([planner], 10) is None
+
+
+async def test_pauses_that_another_caller_is_reading_are_awaited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim and runs from streams ask for the rules independently."""
+    real, asked, may_answer = store.claims.paused_lanes, asyncio.Event(), asyncio.Event()
+
+    async def paused_lanes() -> frozenset[int]:
+        asked.set()
+        await may_answer.wait()
+        return await real()
+
+    monkeypatch.setattr(store.claims, "paused_lanes", paused_lanes)
+    with monotonic_from(Instant()):
+        lanes = KnownLanes(store.claims, rules_every=60.0)
+        planner = served(lanes)
+        await store.queues.pause_queue(TENANT, "slow")
+        await submit(store, job(queue="slow"))
+        assert await lanes.read()
+        first = asyncio.create_task(lanes.read_rules())
+        await asked.wait()
+        second = asyncio.create_task(lanes.read_rules())
+        await asyncio.wait([second], timeout=0.05)
+        assert not second.done()
+        assert lanes.rules_age > 60.0, "what is known is older than the lane"
+        may_answer.set()
+        await asyncio.gather(first, second)
         assert await lanes.look([planner], 10) is None
 
 

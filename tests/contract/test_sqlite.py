@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -227,6 +228,17 @@ async def test_of_many_at_once_only_the_one_that_fails_is_rolled_back(store: Sql
     assert len(await store.claims.lanes()) == 60
     worker = await hand(store)
     assert len(await worker.claim()) == 60
+
+
+async def test_runs_that_are_too_large_for_one_value_are_claimed_in_several_claims(store: SqliteStore) -> None:
+    """A value of SQLite has at most a gigabyte, and arguments may have 64 MB."""
+    await store.database.run_outside(lambda it: it.raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 500_000))
+    args = [b"%d" % number + b" " * 100_000 for number in range(10)]
+    await submit(store, *(job(args=each) for each in args))
+    worker, found = await hand(store), list[bytes]()
+    for _ in range(5):
+        found += [run.args for run in await worker.claim(10)]
+    assert sorted(found) == sorted(args)
 
 
 async def test_what_is_cancelled_while_it_waits_does_not_happen(store: SqliteStore) -> None:

@@ -109,3 +109,12 @@ async def test_a_run_that_commits_after_its_day_was_closed_is_counted_before_the
         await store.pruning.prune(DAY, 90 * DAY, 1000)
     assert (await store.reads.counts()).history == 0
     assert [each.runs for each in await used(store)] == [3 + late]
+
+
+async def test_a_day_that_was_forgotten_is_not_counted_again_while_history_has_it(store: Store, time: Time) -> None:
+    await work(store, time, 3, 0)
+    time.advance(days=10)
+    await count(store, time)
+    assert await store.usage_counts.prune_usage(TODAY + 5 * DAY) == 1
+    await count(store, time)
+    assert await used(store) == []

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,8 +49,7 @@ PLACES = {
 
 @pytest.fixture
 def database_url(migrated: str) -> str:
-    """One store is enough: what waits in a worker is the same, wherever it was claimed from. Nothing is claimed ahead
-    for threads beside an embedded one."""
+    """One store is enough: what waits in a worker is the same, wherever it was claimed from."""
     return migrated
 
 
@@ -100,9 +98,24 @@ async def test_what_was_claimed_ahead_and_waits_is_given_back(
             runs = [await ended(app, receipt) for receipt in late]
     assert [run.value for run in runs] == [number**2 for number in range(5)]
     assert {run.attempt for run in runs} == {1}, "nothing was spent"
-    assert [[attempt.state for attempt in run.attempts] for run in runs] == [
-        [AttemptState.SNOOZED, AttemptState.SUCCEEDED]
-    ] * 5
+    assert [[attempt.state for attempt in run.attempts] for run in runs] == [[AttemptState.SUCCEEDED]] * 5
+
+
+async def test_what_is_given_back_has_not_started_and_expires(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_patient(monkeypatch, 0.2)
+    square = app.task(**place.task)(place.square)
+    brief = app.task(name="brief", expires_in="2s", **place.task)(place.square)
+    hang = app.task(**place.task)(place.hang)
+    async with working(app, **place.worker):
+        await many(app, square, 20)
+        await are_claimed(app, [await hang.submit()])
+        late = await brief.submit(number=7)
+        await are_claimed(app, [late])
+        await asyncio.sleep(2.1)
+        async with working(app, **place.worker):
+            assert (await ended(app, late)).state is RunState.SKIPPED
 
 
 @pytest.mark.parametrize("kind", ["loop", "thread"])
@@ -206,17 +219,13 @@ async def test_what_shall_never_start_twice_is_not_claimed_ahead(
         assert counts[-1] > 0
 
 
-@pytest.mark.parametrize("why", ["strict", "threads beside an embedded file"])
-async def test_nothing_is_claimed_ahead(
-    why: str, migrated: str, tmp_path: Path, ahead: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where none that comes later may wait behind it; and where threads would hold up the store's own one."""
+async def test_nothing_is_claimed_ahead(migrated: str, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none that comes later may wait behind it."""
     counts: list[int] = []
     monkeypatch.setattr(Slots, "claim_ahead", lambda _self, _place, count: counts.append(count))
-    url = migrated if why == "strict" else f"sqlite:///{tmp_path / 'duetime.db'}"
-    settings = msgspec.structs.replace(quick_settings(url), priorities="strict" if why == "strict" else "shares")
+    settings = msgspec.structs.replace(quick_settings(migrated), priorities="strict")
     async with App(settings=settings) as app:
-        square = app.task(tasks.async_square if why == "strict" else tasks.square)
+        square = app.task(tasks.async_square)
         async with working(app, slots=1, threads=1):
             await many(app, square, 20)
     assert counts == []

@@ -119,6 +119,19 @@ async def test_a_child_that_dies_before_it_begins_any_ends_none(children: Childr
     assert sorted(children.calls) == ["a", "b", "warm"]
 
 
+async def test_time_in_a_child_that_begins_nothing_is_time_spent_waiting(children: Children) -> None:
+    """Else its timeout would never count, and the reaper would free a run that may still begin."""
+    first = children.only
+    assert first.process.pid is not None
+    os.kill(first.process.pid, signal.SIGSTOP)
+    (run,) = children.start("a")
+    assert run.begun, "as far as the worker knows"
+    children.executor._put_back(first.recall())
+    assert (run.begun, run.began) == (False, 0.0)
+    os.kill(first.process.pid, signal.SIGCONT)
+    assert isinstance((await children.all_ended("a"))["a"], Succeeded)
+
+
 async def test_a_result_that_cannot_be_kept_harms_no_other(children: Children) -> None:
     first = children.only
     children.start("a", "b", "c", b="an object")

@@ -1,8 +1,9 @@
-"""Runs that complete inside the transaction of their effect (PostgreSQL)."""
+"""Runs that complete inside the transaction of their effect; on PostgreSQL, if nothing else is said."""
 
 import asyncio
 import logging
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -13,9 +14,9 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Counts
-from tests.support.caller_connections import DRIVERS, dsn, execute, with_asyncpg
+from tests.support.caller_connections import DRIVERS, blocking_sqlite, dsn, execute, with_asyncpg
 from tests.support.waiting import eventually
-from tests.support.working import ended, working
+from tests.support.working import ended, quick_settings, working
 
 HOOK = Subscription("ops", Webhook("https://example.com/hook"), (Topic.RUN_SUCCEEDED,))
 
@@ -75,6 +76,22 @@ async def test_hooks_are_called_when_the_transaction_has_ended(app: App, commits
         assert attempt.result == {"paid": True}
     else:
         assert "a transaction that did not commit" in attempt.message
+
+
+async def test_hooks_are_called_when_a_transaction_of_the_file_has_ended(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    async with App(settings=quick_settings(f"sqlite:///{tmp_path / 'duetime.db'}")) as app:
+        app.on_success(seen.append)
+
+        @app.task(retries=0)
+        async def pay(ctx: Context) -> None:
+            with blocking_sqlite(dsn(app)) as connection:
+                connection.execute("create table paid (token text)")
+                await ctx.complete(connection, result={"paid": True})
+
+        async with working(app):
+            assert (await ended(app, await pay.submit())).state is RunState.SUCCEEDED
+    assert [attempt.result for attempt in seen] == [{"paid": True}]
 
 
 async def test_who_wants_to_be_told_of_successes_is_told_of_it(app: App) -> None:

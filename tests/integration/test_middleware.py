@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -153,13 +154,14 @@ async def test_an_attempt_fails_with_its_middleware(
             assert error in (run.attempts[-1].error or "")
 
 
-async def test_a_child_process_must_be_able_to_import_it(app: App) -> None:
+@pytest.mark.parametrize("has_name", [True, False])
+async def test_a_child_process_must_be_able_to_import_it(app: App, has_name: bool) -> None:
     add_tasks(app)
 
-    @app.middleware
     def local(ctx: BaseContext) -> Iterator[None]:
         yield
 
+    app.middleware(local if has_name else partial(local))
     async with working(app):
         run = await ended(app, await app.submit("in_a_process"))
     assert "define it at the top level of its module" in (run.attempts[-1].error or "")

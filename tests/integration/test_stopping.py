@@ -253,6 +253,24 @@ async def test_a_stopped_worker_lets_runs_finish_within_the_grace_period(app: Ap
     assert (await newest(app, receipt)).value == "finished"
 
 
+async def test_what_has_started_and_is_handed_back_does_not_expire(app: App) -> None:
+    began = asyncio.Event()
+
+    @app.task(expires_in="1s")
+    async def work() -> None:
+        if not began.is_set():
+            began.set()
+            await asyncio.sleep(60)
+
+    async with working(app, grace=timedelta(0)):
+        receipt = await work.submit()
+        await began.wait()
+    await asyncio.sleep(1.1)
+    async with working(app):
+        run = await ended(app, receipt)
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1), "nothing was spent"
+
+
 async def test_what_may_run_only_once_is_not_handed_back(app: App) -> None:
     begun = asyncio.Event()
 

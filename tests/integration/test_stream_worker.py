@@ -35,6 +35,8 @@ from duetime.streams import fetch_plan
 from duetime.streams.brokers import Brokers
 from duetime.streams.names import streams_of
 from duetime.telemetry.meters import Meters
+from duetime.worker import executor, prefetch
+from duetime.worker.session import Session
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served
@@ -350,6 +352,41 @@ async def test_a_worker_that_stops_hands_back_what_it_began(app: App, mail: Stre
     assert await mail.is_empty()
     found = await mail.store.reads.run(DEFAULT_TENANT, runs[0].run_id)
     assert (found.state, found.attempt, found.lost, found.attempts) == (RunState.PENDING, 0, 0, ())
+
+
+async def test_what_waits_behind_a_longer_run_lands_and_leaves_no_claim_open(
+    app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions: list[Session] = []
+    begin = Session.__init__
+
+    def noted(self: Session) -> None:
+        sessions.append(self)
+        begin(self)
+
+    monkeypatch.setattr(Session, "__init__", noted)
+    monkeypatch.setattr(executor, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(prefetch, "_MOMENT", 60.0)  # functions count as short, however slow the machine is
+    goes_on = asyncio.Event()
+    goes_on.set()
+
+    @app.task(name="wait")
+    async def wait() -> None:
+        await goes_on.wait()
+
+    async with working(app, slots=1):
+        await all_are(mail.store, await mail.carry("wait", *([{}] * 40)), RunState.SUCCEEDED)
+        goes_on.clear()
+        runs = await mail.carry("wait", {}, {}, {})
+
+        async def states() -> bool:
+            return [await state_of(mail.store, run) for run in runs].count(RunState.PENDING) >= 1
+
+        await eventually(states)
+        goes_on.set()
+        await all_are(mail.store, runs, RunState.SUCCEEDED)
+        await eventually(lambda: [session.open_claims() for session in sessions] == [[]])
+    assert [len(await attempts_of(mail.store, run)) for run in runs] == [1] * 3
 
 
 async def test_a_run_of_an_unknown_task_lands_and_waits(app: App, mail: Streamed) -> None:

@@ -31,7 +31,6 @@ ONLY_POSTGRES = {
     "restamp_runs": "a file has no marks that a claim could have moved",
     "hold_runs": "a file has one writer, so nobody waits for a row",
     "hold_free_runs": "a file has one writer, so nobody else holds a row",
-    "which_live": "a file has one writer, so nobody else holds a row",
     "claim_announced": "claims of chosen runs, lane by lane, in SQLite",
     "claim_many": "claims of one transaction, one worker after the other, in SQLite",
     "claims_before": "the same",

@@ -78,12 +78,17 @@ class WaitQueue:
             self.waiting[key] = waiting
 
     def with_room(self) -> list[WaitingClaim]:
-        """The claims that can be served, one per worker, in order."""
-        return self._once(waiting for waiting in self.waiting.values() if waiting.room and waiting.serving is None)
+        """The claims that can be served, one per worker, in order. One that may have taken runs is asked about
+        first."""
+        return self._once(waiting for waiting in self._left_alone() if waiting.room and not waiting.unanswered)
 
     def unanswered(self) -> list[WaitingClaim]:
         """The claims that may have taken runs unseen, one per worker."""
-        return self._once(waiting for waiting in self.waiting.values() if waiting.unanswered)
+        return self._once(waiting for waiting in self._left_alone() if waiting.unanswered)
+
+    def _left_alone(self) -> Iterable[WaitingClaim]:
+        """The claims that nothing serves at this moment: the dealer, and runs from streams, come independently."""
+        return (waiting for waiting in self.waiting.values() if waiting.serving is None)
 
     def _once(self, all: Iterable[WaitingClaim]) -> list[WaitingClaim]:
         found: dict[UUID, WaitingClaim] = {}

@@ -21,6 +21,7 @@ from duetime.targets.runner import TargetRunner
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import AttemptSpan, Tracer
 from duetime.worker.attempt_reports import AttemptReports
+from duetime.worker.backlog import GIVEN_BACK
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.completer import Answered, Completer
 from duetime.worker.context import Context
@@ -225,6 +226,10 @@ class Attempts:
             if said is None:
                 return
             outcome = said
+        elif not running.begun and outcome == GIVEN_BACK:
+            # Not a snooze: after one, a run has started and does not expire any more.
+            self._completer.give_back(running.session, running.claimed.run_id, running.claimed.fence, running.claim_no)
+            return
         completion = complete(running.claimed, outcome, running.logs())
         target = target_of(running.lane, running.claimed.options)
         completion = self.health.weigh(target, running.claimed.attempt, outcome, completion)

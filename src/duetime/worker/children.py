@@ -31,6 +31,7 @@ from duetime.process.privacy import hidden_secrets
 from duetime.worker import child
 from duetime.worker.child import TICKET, Batch, Kind, Order
 from duetime.worker.frames import NO_QUESTION, Unpacker, pack
+from duetime.worker.middleware import name_of
 from duetime.worker.running_attempt import Running
 
 _spawn = multiprocessing.get_context("spawn")
@@ -46,6 +47,8 @@ class Held(NamedTuple):
     running: Running
     since: float
     """Since when it waits."""
+    began: float
+    """When its timeout began to count before it was given."""
 
 
 class Ends(NamedTuple):
@@ -95,7 +98,7 @@ class Child(asyncio.Protocol):
         for running, since in taken:
             self._order += 1
             running.handle = self
-            self.held.append(Held(self._order, running, since))
+            self.held.append(Held(self._order, running, since, running.began))
         self._start_within = start_within
         self._send(NO_QUESTION, _batch(first, [running for running, _ in taken], limits))
         self._ends.tickets.sendall(b"".join([TICKET.pack(order) for order in range(first, self._order + 1)]))
@@ -115,7 +118,7 @@ class Child(asyncio.Protocol):
         back = [self.held.pop() for _ in range(count)]
         for held in back:
             held.running.handle = None
-            held.running.begun = False
+            held.running.begun, held.running.began = False, held.began
         if not self.held:
             self._stop_deadline()
         return [(held.running, held.since) for held in reversed(back)]
@@ -265,7 +268,7 @@ def _batch(first: int, attempts: Iterable[Running], limits: tuple[int, int]) -> 
         if place is None:
             place = places[shared] = len(kinds)
             function = definition.function
-            around = tuple((each.__module__, each.__qualname__) for each in definition.around)
+            around = tuple((each.__module__, name_of(each)) for each in definition.around)
             name = (function.__module__, function.__qualname__)
             kinds.append((*name, lane.task, lane.queue, lane.tenant_id, limits, around))
         run_id, job_id, *fields = astuple(running.claimed)

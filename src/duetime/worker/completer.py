@@ -4,13 +4,17 @@ While one batch is in progress the next one collects, so batches grow with the l
 other. A batch that the database refuses is halved until the faulty row is alone. That one is sent without its log or
 its result, and says so. It is reported as failed only if it is still refused. While the database is unavailable the
 completer retries: completed work is never discarded.
+
+Runs that have not started and are given back go the same way, before the completions that close their claims.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from math import inf
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -22,6 +26,7 @@ from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.process.loop import retry_until_available
 from duetime.worker.attempt_log import with_line
 from duetime.worker.session import Session
 from duetime.worker.source import Source
@@ -41,11 +46,21 @@ _Answers = Mapping[UUID, Answered]
 _NOT_APART: _Answers = {}
 
 
+class _Batch(NamedTuple):
+    """What one session has to send."""
+
+    since: float
+    """When the first of it was added."""
+    completions: list[Completion]
+    closed: list[int]
+    """Claims that have no runs left."""
+    given_back: list[tuple[UUID, int]]
+
+
 class Completer:
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._waiting: dict[Session, tuple[list[Completion], list[int], float]] = {}
-        """For each session: completions, closed claims, and when the first of them was added."""
+        self._waiting: dict[Session, _Batch] = {}
         self._sending_since = inf
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -67,16 +82,24 @@ class Completer:
             if self._sending_apart is None or self._sending_apart.done():
                 self._sending_apart = asyncio.create_task(self._send_apart())
             return
-        entry = self._waiting.get(session)
-        if entry is None:
-            entry = self._waiting[session] = ([], [], monotonic())
-        entry[0].append(completion)
+        self._next(session, claim_no).completions.append(completion)
+
+    def give_back(self, session: Session, run_id: UUID, fence: int, claim_no: int) -> None:
+        """Let a run that has not started wait again, as if it had not been claimed."""
+        self._next(session, claim_no).given_back.append((run_id, fence))
+
+    def _next(self, session: Session, claim_no: int) -> _Batch:
+        """The batch that the end of one more run goes to."""
+        batch = self._waiting.get(session)
+        if batch is None:
+            batch = self._waiting[session] = _Batch(monotonic(), [], [], [])
         if claim_no and session.ended(claim_no):
-            entry[1].append(claim_no)
+            batch.closed.append(claim_no)
         self.backlog += 1
         if self.backlog == 1:
             self._idle.clear()
             self._awake.set()
+        return batch
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -85,12 +108,16 @@ class Completer:
             self._awake.clear()
             while self._waiting:
                 session = next(iter(self._waiting))
-                completions, closed, self._sending_since = self._waiting.pop(session)
+                self._sending_since, completions, closed, given_back = self._waiting.pop(session)
+                if given_back:
+                    await self._hand_back(session.id, given_back)
                 for start in range(0, len(completions), BATCH):
                     batch = completions[start : start + BATCH]
                     last = start + BATCH >= len(completions)
                     await self._send(session.id, batch, closed if last else [], apart=_NOT_APART)
                     self.backlog -= len(batch)
+                if closed and not completions:
+                    await self._send(session.id, [], closed, apart=_NOT_APART)
                 session.closed(closed)
             self._sending_since = inf
             self._idle.set()
@@ -98,7 +125,7 @@ class Completer:
     @property
     def answered_until(self) -> float:
         """A moment: everything added before it has been answered, except for what is sent separately."""
-        return min(self._sending_since, *(since for _, _, since in self._waiting.values()), inf)
+        return min(self._sending_since, *(batch.since for batch in self._waiting.values()), inf)
 
     @property
     def apart(self) -> Collection[UUID]:
@@ -139,6 +166,15 @@ class Completer:
         except StoreUnavailable:
             return []
         return [entry for run_id, entry in apart.items() if run_id not in held][:BATCH]
+
+    async def _hand_back(self, worker_id: UUID, runs: list[tuple[UUID, int]]) -> None:
+        for start in range(0, len(runs), BATCH):
+            part = runs[start : start + BATCH]
+            try:
+                await retry_until_available(partial(self._source.hand_back, worker_id, part))
+            except StoreRejected as error:
+                log.error("%d runs cannot be given back, the reaper will free them: %s", len(part), reason_of(error))
+            self.backlog -= len(part)
 
     async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: _Answers) -> None:
         try:

@@ -157,12 +157,13 @@ def _is_new(raised: BaseException, error: BaseException) -> bool:
 
 
 def _without_yield(of: Middleware) -> RuntimeError:
-    return RuntimeError(f"the middleware {_name(of)} ended without a yield")
+    return RuntimeError(f"the middleware {name_of(of)} ended without a yield")
 
 
 def _second_yield(of: Middleware) -> RuntimeError:
-    return RuntimeError(f"the middleware {_name(of)} has more than one yield")
+    return RuntimeError(f"the middleware {name_of(of)} has more than one yield")
 
 
-def _name(of: Middleware) -> str:
+def name_of(of: Middleware) -> str:
+    """A partial of a generator function has no name."""
     return str(getattr(of, "__qualname__", of))

@@ -83,6 +83,12 @@ class Running(msgspec.Struct, eq=False):
         return not self.begun or not decode_options(self.claimed.options).at_most_once
 
     @property
+    def must_not_expire(self) -> bool:
+        """Whether a worker that stops must say that it has started. Handed back as if it had not been claimed, it could
+        expire."""
+        return self.begun and decode_options(self.claimed.options).expires_in is not None
+
+    @property
     def attempt_log(self) -> AttemptLog:
         if self.log is None:
             self.log = AttemptLog(self.lane.task, self.max_log_lines)

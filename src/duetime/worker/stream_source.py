@@ -5,7 +5,7 @@ is then a run of the store like any other (`worker/carried_runs.py`).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -80,9 +80,7 @@ class StreamSource(StoreSource):
         answer = Completed()
         if stored or closed_claims:
             answer = await super().complete(worker_id, stored, [*closed_claims, *closed])
-        for landing in landings:
-            if landing.is_over:
-                landing.session.closed([landing.claim_no])
+        _close(landings)
         self._carried.forget([each for each, _ in mine])
         return Completed(answer.refused | refused, answer.over) if refused else answer
 
@@ -112,7 +110,15 @@ class StreamSource(StoreSource):
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         mine = await self._land_those_of([run_id for run_id, _ in runs], "stopped")
+        landings: dict[Landing, None] = {}
+        for each in mine:
+            if each.landing is not None and each.run.run_id in each.landing.stored:
+                each.landing.reported.add(each.run.run_id)
+                landings[each.landing] = None
         released = await super().hand_back(worker_id, runs)
+        if closed := [landing.claim_no for landing in landings if landing.is_over]:
+            await super().complete(worker_id, [], closed)
+        _close(landings)
         self._carried.forget(mine)
         return released
 
@@ -131,3 +137,10 @@ class StreamSource(StoreSource):
         if mine:
             await self._carried.land(mine, self._store, reason)
         return mine
+
+
+def _close(landings: Iterable[Landing]) -> None:
+    """The store knows of the ends of these runs."""
+    for landing in landings:
+        if landing.is_over:
+            landing.session.closed([landing.claim_no])

@@ -17,6 +17,7 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreUnavailable, reason_of
 from duetime.ids import show
+from duetime.model.completion import complete
 from duetime.model.defaults import Defaults
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.process.loop import Loop, retry_until_available
@@ -27,6 +28,7 @@ from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer
 from duetime.version import __version__
 from duetime.worker.attempts import Attempts, Observer
+from duetime.worker.backlog import GIVEN_BACK
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.claimer import MOST_BACKLOG
 from duetime.worker.completer import Completer
@@ -254,16 +256,20 @@ class Worker:
                 for running in abandoned:
                     running.reported = True
                 # Runs that have started and run at most once are left to the reaper.
-                back = [
-                    (running.claimed.run_id, running.claimed.fence) for running in abandoned if running.may_start_again
-                ]
+                back = {running.claimed.run_id: running for running in abandoned if running.may_start_again}
                 if back:
-                    held = await retry_until_available(
-                        lambda: self._source.held_in_transactions([run_id for run_id, _ in back])
-                    )
-                    back = [pair for pair in back if pair[0] not in held]
+                    for run_id in await retry_until_available(lambda: self._source.held_in_transactions(list(back))):
+                        back.pop(run_id, None)
+                pairs = []
+                for run_id, running in back.items():
+                    if running.must_not_expire:
+                        snoozed = complete(running.claimed, GIVEN_BACK, running.logs())
+                        self._completer.add(running.session, snoozed, running.claim_no)
+                    else:
+                        pairs.append((run_id, running.claimed.fence))
+                await self._completer.drained()
                 await retry_until_available(lambda: self._source.release(session.id, unanswered))
-                await retry_until_available(lambda: self._source.hand_back(session.id, back))
+                await retry_until_available(lambda: self._source.hand_back(session.id, pairs))
                 await retry_until_available(lambda: self._source.leave(session.id))
         except TimeoutError:
             log.warning("could not hand back %d runs, the reaper will free them: no answer in time", len(left))

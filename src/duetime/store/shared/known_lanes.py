@@ -1,6 +1,7 @@
 """What a claim needs to know: the lanes that are awake, which of them are paused or full, and the rules. Any number of
 planners (`model/planner.py`) share what is read, and choose from it."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from duetime.clock import monotonic
@@ -27,6 +28,10 @@ class KnownLanes:
         self._paused: frozenset[int] = frozenset()
         self.rules = Rules()
         self._rules_read_at = _LONG_AGO
+        """When the last reading of pauses and rules began."""
+        self._rules_doubted = False
+        """Whether something has happened since the reading in progress began that asks for another one."""
+        self._reading_rules = asyncio.Lock()
         self.read_at = _LONG_AGO
         self.full = FullLanes()
         self.rewinds = 0
@@ -46,7 +51,7 @@ class KnownLanes:
         """Read again: a full lane may have room, and a paused queue may have been resumed."""
         self.full.freed(monotonic())
         if self._paused:
-            self._rules_read_at = _LONG_AGO
+            self._doubt_rules()
 
     @property
     def until_read(self) -> float:
@@ -68,19 +73,22 @@ class KnownLanes:
         if rewound:
             self.rewinds += 1
             self.full = FullLanes()
-            self._rules_read_at = _LONG_AGO
+            self._doubt_rules()
         return self._learned([planner for planner in self._planners if planner.learn_lanes(woken, asleep)])
 
     async def read_rules(self) -> None:
-        """Read pauses, weights, limits and suspects, unless that was done a moment ago."""
-        if self.rules_age >= self._rules_every:
-            self._rules_read_at = monotonic()  # before it is read: a hint meanwhile asks for another reading
-            try:
-                self._paused = await self._claims.paused_lanes()
-                self.rules = await self._claims.rules()
-            except BaseException:
-                self._rules_read_at = _LONG_AGO  # a lane that has woken may belong to a queue that is paused
-                raise
+        """Read pauses, weights, limits and suspects, unless that was done a moment ago. While another caller reads
+        them, this waits: a lane that has woken may belong to a queue that is paused."""
+        if self.rules_age < self._rules_every:
+            return
+        async with self._reading_rules:
+            if self.rules_age < self._rules_every:
+                return
+            self._rules_doubted, began = False, monotonic()
+            self._paused = await self._claims.paused_lanes()
+            self.rules = await self._claims.rules()
+            if not self._rules_doubted:
+                self._rules_read_at = began
             for planner in self._planners:
                 planner.learn_rules(self.rules.weights, self.rules.suspicion)
 
@@ -125,8 +133,13 @@ class KnownLanes:
     def _learned(self, planners: Sequence[Planner]) -> bool:
         """Whether any planner has learned of lanes."""
         if planners:
-            self._rules_read_at = _LONG_AGO  # a new lane may belong to a queue that is paused
+            self._doubt_rules()  # a new lane may belong to a queue that is paused
         return bool(planners)
+
+    def _doubt_rules(self) -> None:
+        """Read pauses and rules again before the next look."""
+        self._rules_read_at = _LONG_AGO
+        self._rules_doubted = True
 
     def _is_limited(self, lane_id: int) -> bool:
         lane = self._awake.by_id.get(lane_id)

@@ -5,6 +5,7 @@ each column of all runs into one value: SQLite computes it in less time than the
 unpacks it.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -77,8 +78,13 @@ class _Columns(NamedTuple):
 
 
 def claim_ready(connection: Connection, this: Mapping[str, Any], lane_id: int, take: int) -> Batch:
-    """Lease the first ready runs of a lane."""
-    (row,) = connection.rows("claim", {**this, "lane_id": lane_id, "take": take})
+    """Lease the first ready runs of a lane; fewer, if they are too large for one value together."""
+    try:
+        (row,) = connection.rows("claim", {**this, "lane_id": lane_id, "take": take})
+    except sqlite3.DataError:
+        if take == 1:
+            raise
+        return claim_ready(connection, this, lane_id, take // 2)  # nothing was leased
     if row[0] is None:
         return Batch(b"", None, list)
     columns = _Columns(*row)

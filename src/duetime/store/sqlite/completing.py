@@ -18,7 +18,7 @@ from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction
-from duetime.store.sqlite.values import Texts, listed, microseconds, packed
+from duetime.store.sqlite.values import Texts, identity, listed, microseconds, packed, places
 
 
 class CompletingRole(Role):
@@ -28,17 +28,17 @@ class CompletingRole(Role):
         plain = _Plain.of(worker_id, completions)
         closing = {"worker_id": worker_id.bytes, "closed": listed(closed_claims)}
 
-        def work(connection: Connection, now: int) -> frozenset[UUID]:
+        def work(connection: Connection, now: int) -> Completed:
             refused: frozenset[UUID] = frozenset()
             if plain is None or not plain.apply(connection, now):
                 refused = apply(connection, now, worker_id, completions)
             if closed_claims:
                 connection.execute("close_claims", closing)
-            return refused
+            return Completed(refused, _over(connection, refused)) if refused else Completed()
 
-        refused = await self.database.run(work)
+        answer = await self.database.run(work)
         self.ready.announce(self.lane_book.has_limits or any(waits_again(item) for item in completions))
-        return Completed(refused)
+        return answer
 
     async def complete_many(
         self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
@@ -197,6 +197,13 @@ def apply(
     gone_on = refused | {item.run_id for item in over}
     free_holds(connection, now, [item.run_id.bytes for item in completions if item.run_id not in gone_on])
     return frozenset(refused)
+
+
+def _over(connection: Connection, refused: frozenset[UUID]) -> frozenset[UUID]:
+    """Those of these runs that have ended."""
+    ids = packed(refused)
+    rows = connection.rows("which_live", {"ids": ids, "places": places(ids)})
+    return refused - {identity(row[0]) for row in rows}
 
 
 def _tell(

@@ -37,5 +37,7 @@ select rows from duetime.usage_days where day = $1 and closed_at is not null;
 with archived as (update duetime.archive_days set dropped_at = coalesce(dropped_at, duetime.now()) where day = $1)
 update duetime.usage_days set rows = null, only_kept = false where day = $1;
 
--- prune_usage_days: forget which days were counted
-delete from duetime.usage_days where day < $1;
+-- prune_usage_days: forget which days were counted, but not while history has a table of the day: it would be counted
+-- again, and what jobs keep of it would be unknown
+delete from duetime.usage_days
+where day < $1 and to_regclass('duetime.history_' || to_char(date 'epoch' + day, 'YYYYMMDD')) is null;

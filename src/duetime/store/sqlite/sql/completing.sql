@@ -4,6 +4,9 @@ from json_each(:fences) x left join runs r
     on r.id = substr(:ids, x.key * 16 + 1, 16) and r.fence = x.value and r.worker_id = :worker_id
 where r.id is null or r.cancel_requested;
 
+-- which_live: which of these runs are not over
+select r.id from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
+
 -- close_claims: remove claims that have no runs left; what the sweep has found is for the reaper to forget
 delete from claims where worker_id = :worker_id and claim_no in (select value from json_each(:closed))
     and standing = ClaimStanding.CLAIMED;

@@ -13,9 +13,10 @@ delete from history where rowid in (
         select h.tenant_id, h.run_id, h.finished_at / 86400000000 as day from history h indexed by history_kept
         where instr(h.options, x'22726574656e74696f6e223a') > 0
             and h.finished_at + json_extract(cast(h.options as text), '$.retention') * 1000000 < :now
-            -- Where history is archived, whole days.
-            and h.finished_at / :whole
-                < cast(:now - json_extract(cast(h.options as text), '$.retention') * 1000000 as integer) / :whole
+            -- Rounded up to days. Where history is archived, whole days go.
+            and h.finished_at / :whole < (:now - (
+                cast(json_extract(cast(h.options as text), '$.retention') + 0.999999 as integer) + 86399
+            ) / 86400 * 86400000000) / :whole
             and (not :archived or exists (select 1 from archive_days d where d.day = h.finished_at / 86400000000
                 and d.released_at is not null and h.rowid <= d.mark
                 and (d.restored_until is null or d.restored_until < :now)))
