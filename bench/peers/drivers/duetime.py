@@ -62,7 +62,7 @@ class DuetimeDriver(Driver):
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 queue=f"queue-{number % lanes}",
-                timeout=timedelta(milliseconds=TASK.defaults.timeout_ms or 0),
+                timeout=timedelta(milliseconds=TASK.base.timeout_ms or 0),
             )
             for number, moment in enumerate(moments)
         ]
@@ -75,7 +75,7 @@ class DuetimeDriver(Driver):
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 schedule=Once(at=datetime.fromtimestamp(moment, UTC)),
-                timeout=timedelta(milliseconds=TASK.defaults.timeout_ms or 0),
+                timeout=timedelta(milliseconds=TASK.base.timeout_ms or 0),
             )
             for moment in moments
         ]
