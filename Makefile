@@ -50,9 +50,8 @@ STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_que
 STREAMS_LONG := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py \
 	tests/integration/test_streams_end_to_end.py tests/integration/test_brokers_end_to_end.py
 
-# What `make test` leaves to `make browser`: it opens every page, judges it with axe, and acts on it.
-BROWSER_LONG := $(filter-out $(addprefix tests/browser/test_,pages.py job_form.py safety.py wholesale.py), \
-	$(wildcard tests/browser/test_*.py))
+# The browser tests that need more than a browser: `make browser` and `make docs-site` run these.
+BROWSER_LONG := tests/browser/test_site.py tests/browser/test_tutorial.py tests/browser/test_sso.py
 
 # On a clean clone one process compiles the tests and writes down Hypothesis's table of characters: else each of those
 # that run them would.
@@ -82,7 +81,7 @@ long: $(VENV)/.dev ## the tests that take minutes, and on both stores those that
 deep: $(VENV)/.dev ## schedules against their oracles, and stores against their model, with many more examples
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 3600 tests/oracle tests/contract/test_state_machine.py
 
-browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are kept in tests/browser
+browser: $(VENV)/.dev ## the dashboard in a real Chromium only, single sign-on included; screenshots are kept in tests/browser
 	@scripts/chromium; scripts/identity-provider
 	@echo "• pytest tests/browser"
 	@$(BIN)/python -m pytest tests/browser

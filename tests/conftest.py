@@ -34,7 +34,6 @@ settings.register_profile("duetime", settings(), deadline=None)
 settings.load_profile("duetime")
 
 TOGETHER = (
-    "tests/browser/",  # they share a server and a browser
     "tests/chaos/test_real.py",  # each is a cluster of its own
     "tests/integration/test_plans.py",  # the tables take a while to fill: once is enough
     "tests/integration/test_list_plans.py",
@@ -63,6 +62,8 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
             return next((part for part in parts if part in BROKERS), nodeid)
         if (broker := OF_BROKER.get(nodeid.partition("::")[0])) is not None:
             return broker
+        if nodeid.startswith("tests/browser/"):
+            return nodeid.partition("::")[0]  # a file shares a server and a browser
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
 
 
