@@ -29,8 +29,7 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 
 # Real processes under load, and what takes many seconds of CPU time a file: `make long` runs these; `make chaos` and
 # `make bench` do the same at length.
-LONG := tests/oracle tests/bench tests/sdk_types tests/chaos tests/fault tests/api/test_openapi.py \
-	tests/api/test_pauses.py tests/api/test_loop_pauses.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
+LONG := tests/oracle tests/sdk_types tests/api/test_openapi.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
 	tests/contract/test_alert_subjects.py tests/targets/test_signed_storage.py tests/targets/test_kubernetes.py \
 	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/unit/test_schedule_laws.py \
 	tests/integration/test_ahead.py tests/integration/test_celery_shop_commands.py tests/integration/test_child_batches.py \
@@ -41,6 +40,8 @@ LONG := tests/oracle tests/bench tests/sdk_types tests/chaos tests/fault tests/a
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
 	tests/integration/test_real_provider.py tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_typed_tasks.py tests/telemetry/test_sentry.py
+# The same, where other tests beside it would disturb it.
+ALONE := tests/bench tests/chaos tests/fault tests/api/test_pauses.py tests/api/test_loop_pauses.py
 
 # Stream queues: `make brokers` runs these with every broker.
 STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_queues.py \
@@ -62,7 +63,7 @@ test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
 	[ -d .hypothesis ] || $(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'; \
 	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
 	wait $$browser; \
-	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(STREAMS) $(STREAMS_LONG) $(BROWSER_LONG)); tests=$$?; \
+	$(BIN)/python -m pytest --short $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG) $(ALONE) $(STREAMS) $(STREAMS_LONG) $(BROWSER_LONG)); tests=$$?; \
 	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
@@ -73,8 +74,10 @@ brokers: $(VENV)/.dev ## stream queues with every broker: Redis, RabbitMQ, Kafka
 
 long: $(VENV)/.dev ## the tests that take minutes, and on both stores those that make test runs on one
 	@scripts/identity-provider
+	@echo "• pytest, what runs alone"
+	@$(BIN)/python -m pytest $(ALONE)
 	@echo "• pytest, the long files"
-	@$(BIN)/python -m pytest $(LONG)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(LONG)
 	@echo "• pytest, above the stores"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/api tests/integration tests/targets tests/telemetry
 

@@ -1,7 +1,7 @@
 """A real Chromium on a running server with real jobs. Whatever a page says on its console fails the test.
 
 One server and one browser serve the tests of a process, and end with them: Playwright holds the event loop of its
-thread.Each test has a context (cookies, storage) of its own.
+thread. Each test has a context (cookies, storage) of its own.
 """
 
 import json
