@@ -132,7 +132,7 @@ def schedule_seed(key: str | None, job_id: UUID) -> str:
     return show("job", job_id) if key is None else f"key {key}"
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A validated job that is about to be stored."""
 
     id: UUID
@@ -162,7 +162,7 @@ class NewJob(msgspec.Struct, frozen=True):
         return ready_run_id(self.id) if at is None else once_run_id(self.id, at)
 
 
-class Submitted(msgspec.Struct, frozen=True):
+class Submitted(msgspec.Struct, frozen=True, gc=False):
     """The result of a submission."""
 
     job_id: UUID

@@ -24,7 +24,7 @@ from duetime.targets.validation import TargetRules
 NO_OPTIONS: dict[str, Any] = {}
 
 
-class Order(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True, gc=False):
     what: Call[Any] | Target
     args: bytes
     """The arguments of a call, encoded."""

@@ -17,12 +17,15 @@ from duetime.spec.options import Duration
 R_co = TypeVar("R_co", covariant=True)
 
 
+Wait = Callable[[str, Duration | None], Awaitable[Run]]
+
+
 def plain_result(body: bytes | None) -> Any:
     """A result without an annotation."""
     return json.decode(body) if body else None
 
 
-class JobReceipt(msgspec.Struct, frozen=True):
+class JobReceipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that a job is stored durably, in the database or in the stream of its queue."""
 
     job_id: str
@@ -50,10 +53,10 @@ class JobReceipt(msgspec.Struct, frozen=True):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-class Receipt(JobReceipt, Generic[R_co], frozen=True):
+class Receipt(JobReceipt, Generic[R_co], frozen=True, gc=False):
     """The receipt of a job that runs once, with access to its result."""
 
-    _wait: Callable[[str, Duration | None], Awaitable[Run]] | None = None
+    _wait: Wait | None = None
     _decode: Callable[[bytes | None], Any] = plain_result
 
     async def result(self, timeout: Duration | None = None) -> R_co:
@@ -64,7 +67,7 @@ class Receipt(JobReceipt, Generic[R_co], frozen=True):
         return result_of(await self._wait(self.job_id, timeout), self._decode)  # type: ignore[no-any-return]
 
 
-class SyncReceipt(JobReceipt, Generic[R_co], frozen=True):
+class SyncReceipt(JobReceipt, Generic[R_co], frozen=True, gc=False):
     """The same for blocking code."""
 
     _wait: Callable[[str, Duration | None], Run] | None = None

@@ -12,7 +12,7 @@ from duetime.model.target import Target
 from duetime.sdk.graph_plan import GraphPlan
 from duetime.sdk.order import Node, Order
 from duetime.sdk.pending import Pending, begins_later
-from duetime.sdk.receipt import JobReceipt, Receipt, plain_result, receipt_fields
+from duetime.sdk.receipt import JobReceipt, Receipt, Wait, plain_result, receipt_fields
 from duetime.sdk.stored_jobs import StoredJobs
 from duetime.sdk.task import Bindable, Call, Submitter, Task, check_options
 from duetime.settings import Settings
@@ -120,7 +120,7 @@ class Submission(StoredJobs, ABC):
             (answer,) = await self._stores.ask(lambda jobs: jobs.submit([order]))
         else:
             answer = await self._stores.submit_within(connection, order)
-        return self._receipt(answer, what)
+        return _receipt(answer, what, self.wait)
 
     async def _submit_many(self, calls: Iterable[Bindable[Any]], options: dict[str, Any]) -> list[Receipt[Any]]:
         _check_no_connection(options.pop("connection", None))
@@ -138,7 +138,8 @@ class Submission(StoredJobs, ABC):
             except InvalidInput as error:
                 raise within(f"calls[{index}]", error) from None
         answers = await self._stores.ask(lambda jobs: jobs.submit(orders))
-        return [self._receipt(answer, order.what) for answer, order in zip(answers, orders, strict=True)]
+        wait = self.wait
+        return [_receipt(answer, order.what, wait) for answer, order in zip(answers, orders, strict=True)]
 
     async def _schedule(self, what: Call[Any] | Target, options: dict[str, Any]) -> JobReceipt:
         if isinstance(what, Call):
@@ -201,9 +202,10 @@ class Submission(StoredJobs, ABC):
             raise NotFound(f"the task {call.task.name!r} belongs to another app", field="task")
         return call.task
 
-    def _receipt(self, answer: Submitted, what: Call[Any] | Target) -> Receipt[Any]:
-        decode = what.task.definition.decode_result if isinstance(what, Call) else plain_result
-        return Receipt(*receipt_fields(answer), self.wait, decode)
+
+def _receipt(answer: Submitted, what: Call[Any] | Target, wait: Wait) -> Receipt[Any]:
+    decode = what.task.definition.decode_result if isinstance(what, Call) else plain_result
+    return Receipt(*receipt_fields(answer), wait, decode)
 
 
 def _check_no_connection(connection: object) -> None:

@@ -78,7 +78,7 @@ class Submitter(Protocol):
     def sync(self) -> SyncSubmitter: ...
 
 
-class Call(msgspec.Struct, Generic[R_co], frozen=True):
+class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
     """A task and its arguments: a value that can be submitted or scheduled, once or many times."""
 
     task: "Task[..., R_co]"
