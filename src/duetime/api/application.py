@@ -128,7 +128,7 @@ class _Door:
         if endpoint.may is Action.WORK and service.settings.tls_client_ca is not None:
             _check_certificate(scope)
         failed_logins = service.failed_logins
-        if limit is not None:
+        if limit is not None and failed_logins.any_failed:
             failed_logins.check(str(peer.address), limit, headers)
         try:
             who = await service.gate.admit(endpoint, headers, peer)

@@ -29,9 +29,14 @@ class FailedLogins:
         """The number of failures, and when it was computed."""
         self._accepted: dict[int, None] = {}
 
+    @property
+    def any_failed(self) -> bool:
+        """Whether there is anything to check: addresses are computed for those only."""
+        return bool(self._failed and self._most)
+
     def check(self, address: str, name: LimitName | None, headers: Mapping[bytes, bytes]) -> None:
         """Raise a problem if the address has too many failures."""
-        if not self._failed or not self._most:
+        if not self.any_failed:
             return
         count = self._count(_group(address), name)
         if count + 1.0 <= self._most or _shown(headers) in self._accepted:
