@@ -90,7 +90,7 @@ class Load:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self._stop = False
+        self._stop = self._all_submitted = False
         self.submitted = self.succeeded = 0
 
     async def __aenter__(self) -> "Load":
@@ -118,10 +118,11 @@ class Load:
             await submit(self._store, *(job() for _ in range(5)))
             self.submitted += 5
             await asyncio.sleep(0.005)
+        self._all_submitted = True
 
     async def _work(self) -> None:
         worker = await hand(self._store)
-        while not self._stop or self.succeeded < self.submitted:
+        while not self._all_submitted or self.succeeded < self.submitted:
             runs = await worker.claim()
             await worker.succeed(*runs)
             self.succeeded += len(runs)
