@@ -271,7 +271,9 @@ print(receipt.run_id, flush=True)
 def test_a_forked_child_does_not_run_it_and_the_end_of_the_program_stops_it(tmp_path: Path) -> None:
     """As with `gunicorn --preload`, if the app is started at import."""
     url = f"sqlite:///{tmp_path}/jobs.db"
-    ended = subprocess.run([sys.executable, "-c", HOST, url], capture_output=True, text=True, timeout=60, check=False)
+    # From 3.12 on, Python warns of every fork of a process with threads.
+    program = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", HOST, url]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     start, stop, run_id = ended.stdout.splitlines()
     assert "ran this app when it forked this process (start it after the fork only" in start
