@@ -51,8 +51,9 @@ STREAMS := $(wildcard tests/contract/test_*streams.py) tests/api/test_stream_que
 STREAMS_LONG := tests/fault/test_stream_workers.py tests/fault/test_stream_deaths.py tests/fault/test_kafka_cluster.py \
 	tests/integration/test_streams_end_to_end.py tests/integration/test_brokers_end_to_end.py
 
-# The browser tests that need more than a browser: `make browser` and `make docs-site` run these.
-BROWSER_LONG := tests/browser/test_site.py tests/browser/test_tutorial.py tests/browser/test_sso.py
+# What `make test` leaves to `make browser`: it opens every page, judges it with axe, fills in forms and acts on lists.
+BROWSER_LONG := $(filter-out $(addprefix tests/browser/test_,pages.py job_form.py safety.py wholesale.py), \
+	$(wildcard tests/browser/test_*.py))
 
 # On a clean clone one process compiles the tests and writes down Hypothesis's table of characters: else each of those
 # that run them would.
