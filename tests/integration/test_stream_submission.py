@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -429,17 +430,22 @@ async def test_without_the_store_a_reading_is_used_for_a_minute(
     """A run can be accepted by its stream alone; then it is refused, because the queue may have another kind by now."""
     assert (await streamed.app.submit("send", {"to": "x"})).via == "stream"
 
-    async def unavailable(*_: object) -> object:
+    asked: list[str] = []
+
+    async def unavailable(name: str, *_: object) -> object:
+        asked.append(name)
         raise StoreUnavailable("it is away")
 
     for role, name in (("streams", "known_queues"), ("tenants", "tenant_by_id"), ("intake", "submit")):
-        monkeypatch.setattr(getattr(streamed.store, role), name, unavailable)
+        monkeypatch.setattr(getattr(streamed.store, role), name, partial(unavailable, name))
     streamed.app._stores._here.clear()  # wrappers keep the methods that they call
     began = monotonic()
     with monotonic_from(lambda: began + 55):
         assert (await streamed.app.submit("send", {"to": "x"})).via == "stream"
         with pytest.raises(StoreUnavailable):
             await streamed.app.submit("send", {"to": "x"}, key="k")
+        # Once for its defaults and once for its limit: a store that does not answer is not asked for each submission.
+        assert asked.count("tenant_by_id") == 2
     with monotonic_from(lambda: began + 65), pytest.raises(StoreUnavailable):
         await streamed.app.submit("send", {"to": "x"})
     assert len(await streamed.runs()) == 2

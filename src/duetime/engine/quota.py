@@ -57,6 +57,8 @@ class _Known(NamedTuple):
     """What is cached of a tenant."""
 
     read_at: float
+    asked_at: float
+    """When the store was last asked, also in vain."""
     limits: Mapping[str, int]
     """Those that are checked here and are set."""
     defaults: Defaults
@@ -79,7 +81,8 @@ class Quota:
 
     async def _known(self, tenants: Tenants, tenant_id: int) -> _Known:
         known = self._tenants.get(tenant_id)
-        if known is None or monotonic() - known.read_at >= REMEMBERED:
+        now = monotonic()
+        if known is None or now - known.asked_at >= REMEMBERED:
             limits: Mapping[str, int] = {}
             defaults: Defaults = None
             try:
@@ -90,12 +93,13 @@ class Quota:
                 pass  # a node's own jobs belong to no tenant
             except StoreUnavailable:
                 # A stream accepts runs while the store is away, for as long as it is known to be the stream.
-                if known is None or monotonic() - known.read_at >= USABLE:
+                if known is None or now - known.read_at >= USABLE:
                     raise
+                known = self._tenants[tenant_id] = known._replace(asked_at=monotonic())
                 return known
             if len(self._tenants) >= _MOST_TENANTS:
                 self._tenants.clear()
-            known = self._tenants[tenant_id] = _Known(monotonic(), limits, defaults)
+            known = self._tenants[tenant_id] = _Known(now, monotonic(), limits, defaults)
         return known
 
     def forget(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.values import identity, packed, unpacked
+from duetime.store.sqlite.values import count_of, identity, packed, unpacked
 
 _numbers = msgspec.json.Decoder(list[int])
 _maybe_numbers = msgspec.json.Decoder(list[int | None])
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     shortest_ms: int | None
     """The shortest of their timeouts."""
     read: Callable[[], Sequence[Claimed]]
-    """Not to be called by the store's thread without need: a drain waits for that one."""
+    """Reads the runs. The caller's thread does it where it can: a drain waits for the store's thread."""
 
     @classmethod
     def of(cls, runs: Sequence[Claimed]) -> "Batch":
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        return len(self.ids) // 16
+        return count_of(self.ids)
 
 
 class _Columns(NamedTuple):

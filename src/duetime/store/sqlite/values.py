@@ -74,9 +74,14 @@ def dates(text: str) -> tuple[date, ...]:
     return _dates.decode(text)
 
 
+def count_of(ids: bytes) -> int:
+    """How many ids a blob holds."""
+    return len(ids) // _ID_LENGTH
+
+
 def places(ids: bytes) -> str:
     """A list of the same length as the ids in a blob, for statements without other values per id."""
-    return listed([0] * (len(ids) // _ID_LENGTH))
+    return listed([0] * count_of(ids))
 
 
 class Texts:

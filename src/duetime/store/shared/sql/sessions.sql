@@ -11,8 +11,8 @@ delete from duetime.sessions where key_id = :key_id and (expires_at <= duetime.n
     order by s.created_at desc, s.id desc limit 1000000 offset :most));
 
 -- session_of: the session whose token has this hash, and its key, if both are usable
-select s.id as session_id, s.identity, s.created_at as began_at, duetime.now() as at, k.id, k.tenant_id, k.role, k.name, k.hint, k.queues,
-    k.created_at, k.expires_at, k.revoked_at, k.last_used_at, k.networks, k.owner, k.tag
+select s.id as session_id, s.identity, s.created_at as began_at, duetime.now() as at, k.id, k.tenant_id, k.role, k.name,
+    k.hint, k.queues, k.created_at, k.expires_at, k.revoked_at, k.last_used_at, k.networks, k.owner, k.tag
 from duetime.sessions s left join duetime.api_keys k on k.id = s.key_id
 where s.hash = :hash and s.expires_at > duetime.now() and (s.identity is not null or k.id is not null
     and k.revoked_at is null and (k.expires_at is null or k.expires_at > duetime.now()));
