@@ -14,6 +14,7 @@ from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from duetime.text.suggestions import AT_ONCE, search_budget
 from tests.support import brokers
 from tests.support.postgres import Binaries, Server, installed
 from tests.support.redis_server import RedisServer
@@ -70,6 +71,12 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)
+
+
+@pytest.fixture(autouse=True)
+def a_whole_budget_for_suggestions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget is that of a process, which other tests on a slow machine may have used up."""
+    monkeypatch.setattr(search_budget, "_left", AT_ONCE)
 
 
 ABOVE_STORES = ("tests/api/", "tests/integration/", "tests/targets/", "tests/telemetry/")

@@ -9,7 +9,7 @@ from duetime.model.job import JobState, Options, encode_options
 from duetime.model.lane import Tier
 from duetime.model.lists import JobFilter
 from duetime.model.run import RunState
-from duetime.model.schedule import Every, Once, make_cron
+from duetime.model.schedule import NOW, Every, Once, make_cron
 from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import Time
@@ -143,11 +143,15 @@ async def test_big_and_odd_arguments_come_back_as_they_went_in(store: Store) -> 
 
 
 @pytest.mark.parametrize("labels", [False, True])
-async def test_a_large_batch_is_stored_whole_or_not_at_all(store: Store, labels: bool) -> None:
+@pytest.mark.parametrize("at_a_time", [False, True])
+async def test_a_large_batch_is_stored_whole_or_not_at_all(
+    store: Store, time: Time, labels: bool, at_a_time: bool
+) -> None:
     """It takes several statements: no one of them sends more than a megabyte."""
     options = encode_options(Options(owner="ann")) if labels else None
     sizes = [1, 700_000, 5, 700_000, 1_100_000, 7]
-    jobs = [job(args=b'"%s"' % (b"%d" % place * size), options=options) for place, size in enumerate(sizes)]
+    due = Once(at=time.now) if at_a_time else NOW
+    jobs = [job(due, args=b'"%s"' % (b"%d" % place * size), options=options) for place, size in enumerate(sizes)]
     answers = await store.intake.submit(TENANT, jobs)
     assert [answer.job_id for answer in answers] == [each.id for each in jobs]
     assert len({answer.next_run for answer in answers}) == 1
@@ -158,7 +162,7 @@ async def test_a_large_batch_is_stored_whole_or_not_at_all(store: Store, labels:
     assert len(found) == (len(jobs) if labels else 0)
     with pytest.raises(StoreRejected):
         await store.intake.submit(
-            TENANT, [*(job(args=b'"%s"' % (b"x" * 700_000)) for _ in range(3)), job(timeout_ms=2**70)]
+            TENANT, [*(job(due, args=b'"%s"' % (b"x" * 700_000)) for _ in range(3)), job(due, timeout_ms=2**70)]
         )
     assert (await store.reads.counts()).runs == len(jobs)
 

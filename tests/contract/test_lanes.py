@@ -197,7 +197,15 @@ async def _in_batch(store: Store, time: Time) -> object:
     return await submit(store, job(), job(Every(DAY), key="k"))
 
 
-@pytest.mark.parametrize("again", [_retried, _replayed, _rerun, _fired, _triggered, _in_batch])
+async def _at_a_time(store: Store, time: Time) -> object:
+    worker = await hand(store, DAY)
+    await submit(store, job(Once(at=time.now)))
+    await worker.succeed(await worker.claim_one())
+    await rest(store, time)
+    return await submit(store, job(Once(at=time.now)))
+
+
+@pytest.mark.parametrize("again", [_retried, _replayed, _rerun, _fired, _triggered, _in_batch, _at_a_time])
 async def test_every_way_to_a_run_wakes_its_lane(store: Store, time: Time, again: Again) -> None:
     await again(store, time)
     assert await awake(store) == ["default"]

@@ -11,13 +11,14 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from typing import NamedTuple
 
 import msgspec
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from duetime.api.bodies import drop_the_rest, read_body
+from duetime.api.bodies import WHOLE, drop_the_rest, read_body
 from duetime.api.call import Call
 from duetime.api.caller import Caller
 from duetime.api.decoding import read_query
@@ -44,18 +45,54 @@ from duetime.model.access import Action
 from duetime.wire.fields import STALE
 
 log = logging.getLogger("duetime.api")
+_NOTHING_HELD = nullcontext()
 
 
-def make_application(service: Service, endpoints: Iterable[Endpoint], pages: Iterable[Route] = ()) -> Router:
+def make_application(service: Service, endpoints: Iterable[Endpoint], pages: Iterable[Route] = ()) -> ASGIApp:
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
-    # A queue's name may contain slashes and takes the rest of the path, so longer paths are tried first.
-    paths = sorted(by_path, key=lambda path: path.endswith("{queue}"))
-    routes = [Route(path.replace("{queue}", "{queue:path}"), _Door(service, by_path[path])) for path in paths]
-    routes += pages
-    # The router alone: Starlette's application class (middleware, state) costs a fifth of a request.
-    return Router(routes, redirect_slashes=False, default=_nothing_here)
+    return _Application({path: _Door(service, methods) for path, methods in by_path.items()}, pages)
+
+
+class _Application:
+    """Finds the door of a path. A router compares a path with one pattern after the other, so paths without parameters
+    are looked up, and the others have a router for each collection (`/v1/runs/…`). Starlette's application class
+    (middleware, state) would cost a fifth of a request."""
+
+    def __init__(self, doors: Mapping[str, "_Door"], pages: Iterable[Route]) -> None:
+        self._fixed = {path: door for path, door in doors.items() if "{" not in path}
+        # A queue's name may contain slashes and takes the rest of the path, so longer paths are tried first.
+        patterns = sorted((path for path in doors if "{" in path), key=lambda path: path.endswith("{queue}"))
+        of_collection: dict[str, list[Route]] = defaultdict(list)
+        for path in patterns:
+            of_collection[_collection(path)].append(Route(path.replace("{queue}", "{queue:path}"), doors[path]))
+        self._collections = {name: _router(routes) for name, routes in of_collection.items()}
+        self._pages = _router(pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        door = self._fixed.get(path)
+        if door is not None:
+            scope["path_params"] = {}
+            await door(scope, receive, send)
+        else:
+            await self._collections.get(_collection(path), self._pages)(scope, receive, send)
+
+
+def _collection(path: str) -> str:
+    """The first two parts of a path."""
+    return path[: (path.find("/", path.find("/", 1) + 1) + 1) or len(path)]
+
+
+def _router(routes: Iterable[Route]) -> Router:
+    return Router(list(routes), redirect_slashes=False, default=_nothing_here)
+
+
+class _Method(NamedTuple):
+    endpoint: Endpoint
+    limit: LimitName | None
+    """What its requests count against."""
 
 
 class _Door:
@@ -63,26 +100,27 @@ class _Door:
 
     def __init__(self, service: Service, methods: dict[str, Endpoint]) -> None:
         self._service = service
-        self._methods = methods
+        self._methods = {name: _Method(endpoint, limit_of(endpoint)) for name, endpoint in methods.items()}
         if "GET" in methods:
-            self._methods = methods | {"HEAD": methods["GET"]}
+            self._methods["HEAD"] = self._methods["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._methods.get(scope["method"])
-        if endpoint is None:
+        method = self._methods.get(scope["method"])
+        if method is None:
             allowed = ", ".join(sorted(self._methods))
             await _refuse(send, Problem(METHOD_NOT_ALLOWED, remedy=f"use {allowed}", headers={"allow": allowed}))
             return
+        endpoint, limit = method
         service = self._service
         headers = dict(scope["headers"])  # by lower-case name; of a header that is sent twice, the last
-        limit = limit_of(endpoint)
-        with ExitStack() as held:
+        at_once = limit is not None and LIMITS[limit].at_once
+        with ExitStack() if at_once else _NOTHING_HELD as held:
             told: dict[str, str] = {}
             try:
                 peer = Peer(scope, service.front)
                 who = await self._admit(endpoint, limit, scope, headers, peer)
                 if limit is not None and LIMITS[limit].setting is not None:
-                    if LIMITS[limit].at_once:
+                    if held is not None:
                         told |= held.enter_context(service.limits.opened(limit, who))
                     else:
                         told |= service.limits.spend(limit, who)
@@ -92,7 +130,8 @@ class _Door:
                 if endpoint.admit is not None:
                     await endpoint.admit(call)
                 if endpoint.body is not None:
-                    call.body = await read_body(endpoint, headers, receive, service.settings)
+                    is_whole = WHOLE in scope
+                    call.body = await read_body(endpoint, headers, receive, service.settings, is_whole=is_whole)
                 if limit == "logins":
                     answer = await self._log_in(call)
                 elif keeps_answer(call):

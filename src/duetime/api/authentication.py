@@ -96,7 +96,7 @@ class Gate:
             assert opened.key is not None
             key = opened.key
         else:
-            key = await self._key(headers, anew=anew)
+            key = await self._key(token, anew=anew)
         refuse_elsewhere(key.networks, peer)
         _check_role(endpoint, key.role)
         tenant = await self._tenant_of(key, headers)
@@ -151,8 +151,7 @@ class Gate:
         used, self._used_sessions = self._used_sessions, set()
         return list(used)
 
-    async def _key(self, headers: Mapping[bytes, bytes], *, anew: bool) -> ApiKey:
-        text = bearer_of(headers)
+    async def _key(self, text: str, *, anew: bool) -> ApiKey:
         if not text:
             raise Problem(
                 UNAUTHENTICATED,

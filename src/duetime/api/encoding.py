@@ -4,6 +4,7 @@ A graph of 100,000 edges is a response of 40 MB: even copying it at once would b
 """
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -23,8 +24,11 @@ async def encode_answer(value: Any) -> list[bytes]:
     """Encode a response as JSON, in the parts to send."""
     if not isinstance(value, msgspec.Struct):
         return [encode(value)]
-    fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    long = {name: items for name, items in fields.items() if isinstance(items, list | tuple) and len(items) > _LONG}
+    long: dict[str, Sequence[Any]] = {}
+    for name in value.__struct_fields__:
+        items = getattr(value, name)
+        if isinstance(items, (list, tuple)) and len(items) > _LONG:
+            long[name] = items
     if not long:
         return [encode(value)]
     places = {name: secrets.token_hex(16).encode() for name in long}

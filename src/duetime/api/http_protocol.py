@@ -15,6 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from duetime.api.bodies import WHOLE
 from duetime.api.connections import Connections
 from duetime.api.tls_listener import Handshake
 
@@ -126,9 +127,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._too_much()
 
     def on_headers_complete(self) -> None:
-        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > MAX_HEADER:
+        size, hosts = len(self.url), 0
+        for name, value in self.headers:
+            size += len(name) + len(value)
+            hosts += name == b"host"
+        if size > MAX_HEADER:
             self._too_much()
-        hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             self._refusal = _NO_HOST
             raise _Refused
@@ -138,6 +142,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.scope[WHOLE] = True  # type: ignore[literal-required]
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

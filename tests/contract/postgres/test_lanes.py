@@ -7,7 +7,7 @@ from duetime.errors import QuotaExceeded
 from duetime.ids import new_id
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import NO_TURN
-from duetime.model.schedule import Every
+from duetime.model.schedule import NOW, Every, Once
 from duetime.model.worker import Seat, WorkerInfo
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL
@@ -85,15 +85,16 @@ def rewind(world: PostgresWorld, lane_id: int, queue: str | None = None, tenant_
 @pytest.mark.parametrize(
     ("queue", "tenant_id"), [(None, STRANGER), ("other", STRANGER), ("lost", STRANGER), ("other", TENANT)]
 )
-@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("way", ["for now", "at a time", "with a key"])
 async def test_runs_are_stored_in_lanes_of_their_own_after_a_rewind(
-    store: PostgresStore, world: PostgresWorld, queue: str | None, tenant_id: int, plain: bool
+    store: PostgresStore, world: PostgresWorld, time: PostgresTime, queue: str | None, tenant_id: int, way: str
 ) -> None:
     """On the connections that were open before: a pooler keeps them while the database behind it is replaced."""
     await submit(store, job(queue="lost"))
     (lane,) = await store.claims.lanes()
     rewind(world, lane.id, queue, tenant_id)
-    answer = await submit(store, job(queue="lost", idempotency_key=None if plain else "k"))
+    schedule = Once(at=time.now) if way == "at a time" else NOW
+    answer = await submit(store, job(schedule, queue="lost", idempotency_key="k" if way == "with a key" else None))
     [found] = query(
         world.dsn,
         "select l.tenant_id, l.queue, l.awake from duetime.runs r join duetime.lanes l on l.id = r.lane_id"

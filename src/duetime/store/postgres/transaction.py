@@ -90,6 +90,11 @@ class PostgresTransactions(SingleStatements):
         return self.database.acting_for(self.tenant_id, snapshot=self.snapshot)
 
 
+def is_one_statement(rows: Table) -> bool:
+    """Whether `each` and `put` need one statement for these rows."""
+    return len(rows) <= AT_ONCE and sum(map(_content, rows)) <= BYTES_AT_ONCE
+
+
 def _arguments(name: str, given: Mapping[str, Any]) -> list[Any]:
     return [given[parameter] for parameter in PARAMETERS[name]]
 

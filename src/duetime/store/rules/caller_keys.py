@@ -74,7 +74,12 @@ class KeyRow(NamedTuple):
 
 def is_plain(job: NewJob) -> bool:
     """Due now, without keys and parents: the fast path."""
-    return job.schedule is NOW and job.key is None and job.idempotency_key is None and job.depends_on is None
+    return job.schedule is NOW and is_free(job)
+
+
+def is_free(job: NewJob) -> bool:
+    """Without keys and parents: storing it depends on nothing that is stored."""
+    return job.key is None and job.idempotency_key is None and job.depends_on is None
 
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:

@@ -10,6 +10,7 @@ soon as (
     insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
     select run_id, id, :tenant_id::int, lane_id, lane_id, due_at, greatest(due_at, duetime.clock()), args, options, timeout_ms
     from job where due_at <= duetime.now() + :look_ahead::interval
+        and (select duetime.use_lanes(:lanes::int[], :nonces::bigint[]))
 ),
 later as (
     insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version,
