@@ -167,13 +167,13 @@ class _Door:
         if endpoint.may is Action.WORK and service.settings.tls_client_ca is not None:
             _check_certificate(scope)
         failed_logins = service.failed_logins
-        if limit is not None and failed_logins.any_failed:
-            failed_logins.check(str(peer.address), limit, headers)
+        if limit is not None:
+            failed_logins.check(peer, limit, headers)
         try:
             who = await service.gate.admit(endpoint, headers, peer)
         except Problem as problem:
             if problem.kind is UNAUTHENTICATED:
-                failed_logins.failed(str(peer.address), limit, headers)
+                failed_logins.failed(peer, limit, headers)
             raise
         if endpoint.may is not None:
             failed_logins.accepted(headers)
@@ -181,15 +181,15 @@ class _Door:
 
     async def _log_in(self, call: Call) -> object:
         """The answer to a login. A login that begins no session has failed."""
-        failed_logins, address = self._service.failed_logins, str(call.peer.address)
+        failed_logins = self._service.failed_logins
         try:
             answer = await call.endpoint.handler(call)
         except Problem as problem:
             if problem.kind is UNAUTHENTICATED:
-                failed_logins.failed(address, "logins")
+                failed_logins.failed(call.peer, "logins")
             raise
         if isinstance(answer, Reply) and not answer.cookies:
-            failed_logins.failed(address, "logins")
+            failed_logins.failed(call.peer, "logins")
         return answer
 
 

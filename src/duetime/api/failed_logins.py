@@ -9,6 +9,7 @@ whose session has ended does not keep its user from logging in.
 import ipaddress
 from collections.abc import Callable, Mapping
 
+from duetime.api.peer import Peer
 from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.ratelimit_fields import Standings
 from duetime.api.usage_limits import LimitName
@@ -29,16 +30,11 @@ class FailedLogins:
         """The number of failures, and when it was computed."""
         self._accepted: dict[int, None] = {}
 
-    @property
-    def any_failed(self) -> bool:
-        """Whether there is anything to check: addresses are computed for those only."""
-        return bool(self._failed and self._most)
-
-    def check(self, address: str, name: LimitName | None, headers: Mapping[bytes, bytes]) -> None:
-        """Raise a problem if the address has too many failures."""
-        if not self.any_failed:
+    def check(self, peer: Peer, name: LimitName | None, headers: Mapping[bytes, bytes]) -> None:
+        """Raise a problem if the client's address has too many failures."""
+        if not self._failed:
             return
-        count = self._count(_group(address), name)
+        count = self._count(_group(peer), name)
         if count + 1.0 <= self._most or _shown(headers) in self._accepted:
             return
         self._on_refusal("logins")
@@ -52,12 +48,12 @@ class FailedLogins:
             headers=standings.fields(wait),
         )
 
-    def failed(self, address: str, name: LimitName | None, headers: Mapping[bytes, bytes] | None = None) -> None:
-        """A key, a session or a link from this address was not valid. A request without credentials does not count: it
+    def failed(self, peer: Peer, name: LimitName | None, headers: Mapping[bytes, bytes] | None = None) -> None:
+        """A key, a session or a link from this client was not valid. A request without credentials does not count: it
         cost no lookup."""
         if not self._most or (headers is not None and _shown(headers) is None):
             return
-        place = _group(address), name == "logins"
+        place = _group(peer), name == "logins"
         count = self._count(place[0], name) + 1.0
         self._failed.pop(place, None)
         if len(self._failed) >= _MOST:
@@ -84,8 +80,9 @@ def _shown(headers: Mapping[bytes, bytes]) -> int | None:
     return None if shown is None else hash(shown)
 
 
-def _group(address: str) -> str:
-    """The address, or the /64 network of an IPv6 address: one client can use all of it."""
+def _group(peer: Peer) -> str:
+    """The client's address, or the /64 network of an IPv6 address: one client can use all of it."""
+    address = str(peer.address)
     if ":" not in address:
         return address
     try:

@@ -30,8 +30,8 @@ from duetime.model.limits import LimitKind
 from duetime.model.run import RunState
 from duetime.model.tenant import Tenant
 from duetime.store.protocol.store import Store
-from duetime.store.rules.tenant_tables import SEALED, TENANT_TABLES, Exported
-from duetime.store.wrappers.seal_owners import content_owner, payload_owner, subscription_owner
+from duetime.store.rules.tenant_tables import TENANT_TABLES, Exported
+from duetime.store.wrappers.seal_owners import CONTENT, content_owner, payload_owner, subscription_owner
 
 SETTINGS, ARCHIVE = "settings", "archive"
 TABLES: Mapping[str, Exported] = {each.name: each.export for each in TENANT_TABLES if isinstance(each.export, Exported)}
@@ -135,7 +135,7 @@ class Exporter:
     def _value(self, table: str, column: str, value: Any, tenant_id: int, row: Mapping[str, Any]) -> Any:
         if value is None:
             return None
-        owner = content_owner(SEALED[column], tenant_id) if column in SEALED else None
+        owner = content_owner(CONTENT[column], tenant_id) if column in CONTENT else None
         if (table, column) == ("payloads", "body"):
             owner = payload_owner(tenant_id, row["id"])
         if (table, column) == ("subscriptions", "address"):

@@ -76,10 +76,9 @@ async def _by_token(call: Call) -> None:
     """Check the token before the body is read: it is the caller's only credential."""
     service, token_hash = call.service, _hash(call.path["token"])
     if not service.ping_limits.knows(token_hash):
-        address = str(call.peer.address)
-        service.failed_logins.check(address, None, {})
+        service.failed_logins.check(call.peer, None, {})
         if not await service.store.checkins.has_checkin(token_hash):
-            service.failed_logins.failed(address, None)
+            service.failed_logins.failed(call.peer, None)
             raise _unknown()
     service.ping_limits.spend(token_hash)
     call.admitted = token_hash

@@ -11,12 +11,7 @@ from uuid import UUID
 
 from duetime.store.shared.job_rows import Fields
 from duetime.store.wrappers.seal_owners import (
-    ARGUMENTS,
-    CHECKPOINT,
-    ERROR,
-    LOGS,
-    MESSAGE,
-    RESULT,
+    CONTENT,
     content_owner,
     payload_owner,
     secret_owner,
@@ -53,18 +48,8 @@ class SealedTable(NamedTuple):
         return self.put.removeprefix("reseal_")
 
 
-_KINDS = {
-    "args": ARGUMENTS,
-    "result": RESULT,
-    "error": ERROR,
-    "logs": LOGS,
-    "message": MESSAGE,
-    "checkpoint": CHECKPOINT,
-}
-
-
 def _content(column: str, _: Key, tenant_id: int) -> str:
-    return content_owner(_KINDS[column], tenant_id)
+    return content_owner(CONTENT[column], tenant_id)
 
 
 # In the direction in which rows move between homes, so that few of them move before they are checked.

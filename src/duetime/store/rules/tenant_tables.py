@@ -6,17 +6,7 @@ A new table needs an entry in `TENANT_TABLES` or in `OTHER_TABLES`: a test compa
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from duetime.store.wrappers.seal_owners import ARGUMENTS, CHECKPOINT, ERROR, LOGS, MESSAGE, RESULT
-
 _NO_ID = UUID(int=0)
-_CONTENT = {
-    "args": ARGUMENTS,
-    "result": RESULT,
-    "error": ERROR,
-    "logs": LOGS,
-    "message": MESSAGE,
-    "checkpoint": CHECKPOINT,
-}
 
 
 class Exported(NamedTuple):
@@ -26,14 +16,8 @@ class Exported(NamedTuple):
     """The statement that reads the next rows, in the order of `key_0`, `key_1`, …"""
     first: tuple[Any, ...] = ("",)
     """Keys below all others."""
-    sealed: bool = False
-    """Whether content may be encrypted."""
     rows: int = 100
     """How many rows are read at once."""
-
-
-SEALED = _CONTENT
-"""What a column that may be encrypted is bound to."""
 
 
 class TenantTable(NamedTuple):
@@ -56,12 +40,12 @@ TENANT_TABLES = (
     TenantTable("alerts", "erase_alerts", Exported("export_alerts")),
     TenantTable("subscriptions", "erase_subscriptions", Exported("export_subscriptions")),
     TenantTable("cursors", "erase_cursors", "part of `jobs`"),
-    TenantTable("jobs", "erase_jobs", Exported("export_jobs", (_NO_ID,), sealed=True, rows=20)),
+    TenantTable("jobs", "erase_jobs", Exported("export_jobs", (_NO_ID,), rows=20)),
     TenantTable("followers", "erase_followers", "part of the schedules of `jobs`", "followers_until"),
     TenantTable("cancels", "erase_cancels", "part of `runs`"),
     TenantTable("handovers", "erase_handovers", "deadlines of live runs"),
     TenantTable("live_logs", "erase_live_logs", "part of `runs`", "live_logs_until"),
-    TenantTable("runs", "erase_runs", Exported("export_runs", (_NO_ID, _NO_ID), sealed=True, rows=20)),
+    TenantTable("runs", "erase_runs", Exported("export_runs", (_NO_ID, _NO_ID), rows=20)),
     TenantTable("holds", "erase_holds", "which live runs hold slots"),
     TenantTable("starts", "erase_starts", "counts of a rate, for one period"),
     TenantTable("limits", "erase_limits", Exported("export_limits", (0,))),
@@ -70,8 +54,8 @@ TENANT_TABLES = (
     TenantTable("edges", "erase_edges", Exported("export_edges", (_NO_ID, -1, _NO_ID)), "edges_until"),
     TenantTable("nodes", "erase_nodes", Exported("export_nodes", (_NO_ID, -1)), "nodes_until"),
     TenantTable("graphs", "erase_graphs", Exported("export_graphs", (_NO_ID,))),
-    TenantTable("dead_letters", "erase_dead_letters", Exported("export_dead_letters", (_NO_ID,), sealed=True, rows=20)),
-    TenantTable("history", "erase_history", Exported("export_history", (_NO_ID, -1, -1), sealed=True, rows=20)),
+    TenantTable("dead_letters", "erase_dead_letters", Exported("export_dead_letters", (_NO_ID,), rows=20)),
+    TenantTable("history", "erase_history", Exported("export_history", (_NO_ID, -1, -1), rows=20)),
     TenantTable("usage", "erase_usage", Exported("export_usage", (-1, ""))),
     TenantTable("trends", "erase_trends", "counts of `history`, for a week"),
     TenantTable("keys", "erase_keys", Exported("export_keys", ("", ""))),

@@ -5,6 +5,15 @@ from uuid import UUID
 from duetime.ids import show
 
 ARGUMENTS, RESULT, ERROR, LOGS, MESSAGE, CHECKPOINT = "arguments", "result", "error", "logs", "message", "checkpoint"
+CONTENT = {
+    "args": ARGUMENTS,
+    "result": RESULT,
+    "error": ERROR,
+    "logs": LOGS,
+    "message": MESSAGE,
+    "checkpoint": CHECKPOINT,
+}
+"""The columns with content of jobs and runs, of all tables."""
 
 
 def content_owner(kind: str, tenant_id: int) -> str:
