@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
@@ -11,11 +12,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from duetime.engine.stream_keeper import StreamKeeper
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, StreamUnavailable
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
 from duetime.store.address import store_in_memory
+from duetime.streams import kafka_reader
 from duetime.streams.address import broker_at
 from duetime.streams.brokers import Brokers
 from duetime.streams.kafka_offsets import WINDOW
@@ -220,6 +222,25 @@ async def test_done_after_the_loss_of_a_partition_changes_nothing(broker: Broker
     third = await broker.consumer([stream], "third", LONG)
     assert len(await receive(third, stream, 5)) == 5
     await third.close()
+
+
+async def test_a_worker_goes_on_when_its_committed_offsets_could_not_be_read(
+    broker: Broker, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client calls back when it gets partitions, and does not pass on what the callback raises."""
+    await broker.publish(stream, bodies(3))
+    monkeypatch.setattr(kafka_reader, "TIMEOUT", 0.000001)
+    consumer = await broker.consumer([stream], "one", LONG)
+    with pytest.raises(StreamUnavailable, match="offsets"):
+        await receive(consumer, stream, 1)
+    monkeypatch.undo()
+    found: list[Delivery] = []
+    async with asyncio.timeout(LONG):
+        while len(found) < 3:
+            with suppress(StreamUnavailable):  # until it has joined again
+                found += await consumer.fetch([(stream, 3 - len(found))], 1)
+    assert sorted(each.body for each in found) == bodies(3)
+    await consumer.close()
 
 
 async def test_offsets_that_another_program_set_make_messages_doubtful(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from duetime.errors import InvalidInput, StreamUnavailable
+from duetime.streams import sqs_client
 from duetime.streams.address import broker_at
 from duetime.streams.sqs import SqsBroker, judge
 from duetime.streams.sqs_client import SqsClient, endpoint_of, parse
@@ -39,6 +40,12 @@ async def broker(server: SqsServer) -> AsyncIterator[SqsBroker]:
     await broker.open()
     yield broker
     await broker.close()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How fast a server of the test answers on a busy machine says nothing."""
+    monkeypatch.setattr(sqs_client, "_TIMEOUT", LONG)
 
 
 def new_stream() -> str:

@@ -48,6 +48,10 @@ _FENCED = {
 _SUSPICIOUS = {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}
 
 
+_Change = Callable[[Consumer, list[TopicPartition]], None]
+"""What is called when partitions are assigned, revoked or lost."""
+
+
 class Fenced(StreamUnavailable):
     """This consumer is not in its group any more: its messages are delivered to others."""
 
@@ -104,6 +108,8 @@ class StreamReader:
         self._paused: set[int] = set()
         self._commits: deque[_Commit] = deque()
         self._hungry = False
+        self._broken: Exception | None = None
+        """The error of a callback of the client."""
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"kafka {stream}", daemon=True)
         self._thread.start()
@@ -201,7 +207,10 @@ class StreamReader:
             try:
                 self._client = client = Consumer(self._configuration)
                 client.subscribe(
-                    [self.stream], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                    [self.stream],
+                    on_assign=self._called_back(self._on_assign),
+                    on_revoke=self._called_back(self._on_revoke),
+                    on_lost=self._called_back(self._on_lost),
                 )
                 self._read_on(client)
             except Exception as error:
@@ -219,6 +228,7 @@ class StreamReader:
     def _read_on(self, client: Consumer) -> None:
         polled_at = monotonic()
         while not self._closing:
+            self._raise_if_broken()
             self._served = self._asked
             if self._silent():
                 return
@@ -366,12 +376,30 @@ class StreamReader:
         if client is not None:
             with suppress(Exception):
                 client.close()
+        self._broken = None
 
     def _forget(self, numbers: Iterable[int]) -> None:
         for number in list(numbers):
             part = self._parts.pop(number, None)
             if part is not None:
                 part.lost = True
+
+    def _called_back(self, change: _Change) -> _Change:
+        """Kafka's client does not pass the error of a callback on as an exception that could be caught: it is kept, and
+        raised when the call that led to the callback has ended."""
+
+        def call(client: Consumer, places: list[TopicPartition]) -> None:
+            try:
+                change(client, places)
+            except Exception as error:
+                self._broken = error
+
+        return call
+
+    def _raise_if_broken(self) -> None:
+        error, self._broken = self._broken, None
+        if error is not None:
+            raise error
 
     def _on_assign(self, client: Consumer, places: list[TopicPartition]) -> None:
         starts = []
