@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -61,6 +62,10 @@ def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
+def statuses(answers: bytes) -> list[int]:
+    return [int(found) for found in re.findall(rb"HTTP/1.1 (\d{3}) ", answers)]
+
+
 async def test_a_header_has_a_length(api: Served, silent: Any) -> None:
     endless = await silent(api)
     await endless.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
@@ -93,6 +98,53 @@ async def test_old_http_needs_no_host(api: Served, silent: Any) -> None:
         assert status(await connection.told()) == expected
 
 
+BODY = b'{"task": "t"}'
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+"""As Java's client sends it with each request over plain HTTP."""
+
+
+def submission(api: Served, more: bytes = b"", body: bytes = BODY) -> tuple[bytes, bytes]:
+    head = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + api.root.encode() + b"\r\n" + more
+    return head + b"Content-Length: %d\r\n\r\n" % len(body), body
+
+
+async def test_an_upgrade_is_ignored(api: Served, silent: Any) -> None:
+    """With its body in the same packet or in another one, and with another request behind it."""
+    following = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    for is_together in (True, False):
+        connection = await silent(api)
+        head, body = submission(api, UPGRADE)
+        for part in (head + body + following,) if is_together else (head, body, following):
+            await connection.send(part)
+            await asyncio.sleep(0.1)
+        assert statuses(await connection.told()) == [201, 200]
+    plain = await silent(api)
+    await plain.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade, close\r\n\r\n")
+    assert status(await plain.told()) == 200
+
+
+@pytest.mark.parametrize("split", [10, 60])
+async def test_the_body_of_an_upgrade_is_never_read_as_a_request(api: Served, silent: Any, split: int) -> None:
+    """Also where the head comes in pieces."""
+    head, body = submission(api, UPGRADE, b"GET /livez HTTP/1.1\r\nHost: inner\r\n\r\n")
+    connection = await silent(api)
+    for part in (head[:split], head[split:], body):
+        with contextlib.suppress(ConnectionError):
+            await connection.send(part)
+        await asyncio.sleep(0.1)
+    answer = await connection.told()
+    assert statuses(answer) == [400] and b"without an Upgrade" in answer
+
+
+async def test_trailers_are_not_headers(api: Served, silent: Any) -> None:
+    chunked = b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    key = b"Authorization: Bearer " + api.root.encode() + b"\r\n"
+    for head, trailers, expected in ((b"", key, 401), (key, b"Authorization: Bearer dt_live_x\r\nHost: y\r\n", 201)):
+        connection = await silent(api)
+        await connection.send(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n" + head + chunked + trailers + b"\r\n")
+        assert status(await connection.told()) == expected
+
+
 async def test_framing_and_trailers_of_a_body_have_a_length(api: Served, silent: Any) -> None:
     head = b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     for rest in (b"1;" + b"a" * 20 * MAX_HEADER, b"0\r\n" + b"".join(b"t%d: 1\r\n" % n for n in range(5_000))):
@@ -118,8 +170,11 @@ async def test_the_header_must_come_in_time(database_url: str, silent: Any) -> N
     async with served(database_url, header_timeout=timedelta(seconds=1)) as api:
         mute, slow = await silent(api), await silent(api)
         await slow.send(b"GET /healthz HTTP/1.1\r\nHos")
+        behind = await silent(api)
+        await behind.send(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\nHos")
         assert await mute.told() == b""
         assert await slow.told() == b""
+        assert statuses(await behind.told()) == [200]
         assert (await api.get("/livez", key=None)).status == 200
 
 

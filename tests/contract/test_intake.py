@@ -109,6 +109,15 @@ async def test_answers_come_in_the_order_of_the_jobs(store: Store, time: Time) -
     assert (counts.jobs, counts.runs) == (2, 3)
 
 
+@pytest.mark.parametrize("schedule", [NOW, Once(delay=timedelta(seconds=1)), Once(delay=timedelta(hours=1))])
+async def test_a_job_that_stands_twice_in_a_batch_is_refused(store: Store, schedule: Once) -> None:
+    twice = job(schedule)
+    with pytest.raises(StoreRejected):
+        await store.intake.submit(TENANT, [twice, job(schedule), twice])
+    counts = await store.reads.counts()
+    assert (counts.jobs, counts.runs) == (0, 0)
+
+
 @pytest.mark.parametrize("fault", ["a number that does not fit", "an id that stands twice"])
 async def test_a_batch_with_a_bad_row_stores_nothing(store: Store, fault: str) -> None:
     good = [job(), job(Once(delay=timedelta(hours=1))), job(Every(timedelta(minutes=1))), job(key="k")]

@@ -5,12 +5,17 @@ message except its body are counted as they arrive: a long request line, many he
 extensions, trailers.
 
 A request must have exactly one Host header, as RFC 9112 requires: with two, a proxy could use one and the server the
-other.
+other. Trailers are not headers: they come after the checks, and proxies treat them differently.
+
+A client may ask for another protocol (`Upgrade: h2c`, as Java's does by default), and the server ignores it. uvicorn's
+parser would end such a request after its header, and read the body as the next request.
 """
 
 import asyncio
+import re
 from typing import Any, NamedTuple
 
+from httptools import HttpRequestParser
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -37,6 +42,8 @@ _NOT_HTTP = _Refusal(400, "not HTTP", "The request is not HTTP.")
 _NO_HOST = _Refusal(400, "host", "The request has no Host header, or more than one. Send exactly one.")
 _TOO_MUCH = _Refusal(431, "headers", "The request line and its headers are too long.")
 _TOO_LONG = _Refusal(431, "header bytes", _TOO_MUCH.text)
+_UPGRADE = _Refusal(400, "upgrade", "The server speaks HTTP/1.1 only. Send the request without an Upgrade header.")
+_UPGRADE_LINE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
 class _Refused(Exception):
@@ -64,7 +71,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._client_name: str | None = None
         self._framing = 0
         self._body = 0
-        self._begun = False
+        self._begun = 0
+        """How many messages have begun in the chunk."""
+        self._chunk: bytes | None = b""
+        """The chunk, if it begins with a message."""
+        self._is_inside = False
+        """Whether a message has begun, and has not ended."""
+        self._is_in_head = False
+        self._trailers = 0
         self._refusal = _NOT_HTTP
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -92,7 +106,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if not self._admitted:
             return
-        self._begun = False
+        self._begun = 0
+        self._chunk = None if self._is_inside else data
         body = self._body
         super().data_received(data)
         if self.transport.is_closing():
@@ -104,11 +119,33 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_TOO_LONG)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(self._refusal)
+        if self._refusal is _UPGRADE and self._can_read_again:
+            self._refusal = _NOT_HTTP
+            self._read_again()
+        else:
+            self._refuse(self._refusal)
+
+    @property
+    def _can_read_again(self) -> bool:
+        """Whether the chunk begins with the message that is being read."""
+        return self._chunk is not None and self._begun == 1
+
+    def _read_again(self) -> None:
+        """Read the chunk without the Upgrade header of its message."""
+        head, end, rest = (self._chunk or b"").partition(b"\r\n\r\n")
+        plain = _UPGRADE_LINE.sub(b"", head)
+        if plain == head:
+            self._refuse(_UPGRADE)
+            return
+        self._is_inside = False
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        self.data_received(plain + end + rest)
 
     def on_message_begin(self) -> None:
-        self._begun = True
-        self._framing = self._body = 0
+        self._begun += 1
+        self._is_inside = self._is_in_head = True
+        self._framing = self._body = self._trailers = 0
         super().on_message_begin()
         if self._client_name is not None:
             self.scope["extensions"] = {"tls": {"client_cert_name": self._client_name}}
@@ -121,9 +158,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._too_much()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        # Trailers come here too, after the headers.
-        if len(self.headers) > MAX_HEADERS or len(value) > MAX_HEADER:
+        if self._is_in_head:
+            super().on_header(name, value)
+        else:
+            self._trailers += 1
+        if len(self.headers) > MAX_HEADERS or self._trailers > MAX_HEADERS or len(value) > MAX_HEADER:
             self._too_much()
 
     def on_headers_complete(self) -> None:
@@ -136,6 +175,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             self._refusal = _NO_HOST
             raise _Refused
+        if self.parser.should_upgrade() and (self._can_read_again or _has_body(self.headers)):
+            self._refusal = _UPGRADE
+            raise _Refused
+        self._is_in_head = False
         self.table.works(self)
         super().on_headers_complete()
 
@@ -145,11 +188,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._is_inside = False
         self.scope[WHOLE] = True  # type: ignore[literal-required]
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._admitted and not self.pipeline and not self.transport.is_closing():
+        if not self._admitted or self.pipeline or self.transport.is_closing():
+            return
+        if self._is_in_head:
+            self.table.waits(self)
+        else:
             self.table.idles(self)
 
     def _too_much(self) -> None:
@@ -167,6 +215,10 @@ class BoundedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head % (status, len(body)) + body)
         self.transport.close()
+
+
+def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
 
 
 def _client_name(certificate: dict[str, Any] | None) -> str | None:

@@ -106,6 +106,27 @@ async def test_runs_are_stored_in_lanes_of_their_own_after_a_rewind(
     assert answer.run_id in [run.run_id for run in await worker.claim()]
 
 
+@pytest.mark.parametrize("way", ["for now", "at a time", "with a key"])
+async def test_runs_are_stored_in_lanes_of_their_own_when_the_new_owner_of_an_id_is_known(
+    store: PostgresStore, world: PostgresWorld, time: PostgresTime, way: str
+) -> None:
+    """After a reset this process has used the lane that got the id of an earlier one."""
+    await submit(store, job(queue="lost"))
+    (lane,) = await store.claims.lanes()
+    rewind(world, lane.id, "other", TENANT)
+    await submit(store, job(queue="other"))
+    schedule = Once(at=time.now) if way == "at a time" else NOW
+    for number in range(3):
+        key = f"k{number}" if way == "with a key" else None
+        answer = await submit(store, job(schedule, queue="lost", idempotency_key=key))
+        [found] = query(
+            world.dsn,
+            "select l.queue from duetime.runs r join duetime.lanes l on l.id = r.lane_id where r.id = %s",
+            answer.run_id,
+        )
+        assert found == ("lost",)
+
+
 async def test_who_serves_lanes_hears_of_a_rewind_on_an_open_connection(
     store: PostgresStore, world: PostgresWorld
 ) -> None:

@@ -211,6 +211,9 @@ class LaneBook:
         for lane_id, nonce, *words in rows:
             key = LaneKey(*words)
             found.append(Lane(lane_id, key))
+            before = self._keys.get(lane_id, key)
+            if before != key and self._ids.get(before) == lane_id:
+                del self._ids[before]  # the database was reset, and the id belongs to another lane now
             self._ids[key] = lane_id
             self._keys[lane_id] = key
             self._nonces[lane_id] = nonce
