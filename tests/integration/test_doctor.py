@@ -64,7 +64,9 @@ async def test_a_key_that_is_missing_here(migrated: str) -> None:
 
 async def test_settings_of_the_server_that_lose_data(migrated: str) -> None:
     options = "options=-c%20synchronous_commit%3Doff%20-c%20statement_timeout%3D5s"
+    options += "%20-c%20default_transaction_isolation%3Dserializable"
     risky = f"{migrated}{'&' if '?' in migrated else '?'}{options}"
     found = await findings(quick_settings(risky))
     assert (found["durability"].status, "synchronous_commit is off" in found["durability"].found) == ("warning", True)
     assert found["timeouts"].status == "warning"
+    assert (found["isolation"].status, "read committed" in str(found["isolation"].remedy)) == ("problem", True)

@@ -78,7 +78,8 @@ async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
     except DuetimeError as error:
         yield failed("database", error)
         return
-    for finding in (_version(server), *_durability(server), *_capacity(server), _pooler(server, settings)):
+    of_server = (_version(server), *_durability(server), *_isolation(server), *_capacity(server))
+    for finding in (*of_server, _pooler(server, settings)):
         yield finding
     store = store_for(settings)
     try:
@@ -153,6 +154,13 @@ def _durability(server: "ServerFindings") -> list[Finding]:
             Finding("durability", "warning", "synchronous_commit is off: a crash loses the last commits", remedy)
         )
     return found or [Finding("durability", "ok", f"synchronous_commit is {server.synchronous_commit}, fsync is on")]
+
+
+def _isolation(server: "ServerFindings") -> list[Finding]:
+    if server.isolation == "read committed":
+        return []
+    told = f"default_transaction_isolation is {server.isolation}: a statement must see what others have just committed"
+    return [Finding("isolation", "problem", told, "alter role … set default_transaction_isolation = 'read committed'")]
 
 
 def _capacity(server: "ServerFindings") -> list[Finding]:

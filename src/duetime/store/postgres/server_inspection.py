@@ -18,6 +18,8 @@ class ServerFindings(msgspec.Struct, frozen=True):
     fsync: bool
     synchronous_commit: str
     full_page_writes: bool
+    isolation: str
+    """Of a statement outside a transaction block."""
     autovacuum: bool
     statement_timeout: float
     """Seconds; 0: none."""
