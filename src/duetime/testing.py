@@ -28,12 +28,13 @@ from duetime.clock import ManualClock, monotonic
 from duetime.duration import format_duration
 from duetime.engine.scanner import Scanner
 from duetime.engine.settler import BATCH
+from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted, decode_options
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
-from duetime.model.schedule import Once, Schedule, same_schedule
+from duetime.model.schedule import Once, Schedule, check_moment, same_schedule
 from duetime.process.background_loop import BackgroundLoop
 from duetime.sdk.app import App
 from duetime.sdk.receipt import JobReceipt, receipt_fields
@@ -150,6 +151,10 @@ class Harness:
         occurrences.) `timeout` bounds the real time of each moment.
         """
         target = self.clock.now() + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if target < self.clock.now():
+            raise InvalidInput(
+                "a clock is not advanced by a negative time", remedy="jobs.clock.move_to(…) puts it back"
+            )
         ended = await self.run_due(timeout=timeout)
         while (moment := await self._next_moment()) is not None and moment <= target:
             self.clock.move_to(moment)
@@ -269,11 +274,11 @@ class Harness:
 
 
 @asynccontextmanager
-async def harness(app: App, *, start: datetime | None = None, eager: bool = False) -> AsyncIterator[Harness]:
+async def harness(app: App, *, start: datetime | str | None = None, eager: bool = False) -> AsyncIterator[Harness]:
     """Use the app on an empty store in memory inside the block. Its clock starts at `start`; by default at the
     beginning of 2026, so that a test has the same calendar on every day. `eager`: a submission returns when everything
     that is due has run."""
-    clock = ManualClock() if start is None else ManualClock(start)
+    clock = ManualClock() if start is None else ManualClock(check_moment(start, "start"))
     store = store_in_memory(clock)
     made = Harness(app, store, clock, eager=eager)
     store.intake = overlay(store.intake, _Recorder(store.intake, app, made))
@@ -324,7 +329,7 @@ class SyncHarness:
 
 
 @contextmanager
-def sync_harness(app: App, *, start: datetime | None = None, eager: bool = False) -> Iterator[SyncHarness]:
+def sync_harness(app: App, *, start: datetime | str | None = None, eager: bool = False) -> Iterator[SyncHarness]:
     """`harness` for code that is not async: `send_report.sync.submit(…)`, then `jobs.run_due()`."""
     background = BackgroundLoop("the harness", "duetime-harness", _nothing)
     entered = harness(app, start=start, eager=eager)

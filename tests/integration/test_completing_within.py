@@ -51,6 +51,39 @@ async def test_an_effect_and_its_completion_are_one_commit(
     assert not [record for record in caplog.records if "refused" in record.getMessage()]
 
 
+async def test_a_second_completion_is_told_of_the_first(app: App) -> None:
+    told: list[LeaseLost] = []
+
+    @app.task(retries=0)
+    async def pay(ctx: Context) -> None:
+        async with with_asyncpg(app) as connection:
+            await ctx.complete(connection, result=1)
+            try:
+                await ctx.complete(connection, result=2)
+            except LeaseLost as error:
+                told.append(error)
+
+    async with working(app):
+        run = await ended(app, await pay.submit())
+    assert (run.state, run.value) == (RunState.SUCCEEDED, 1)
+    assert "has completed its run already" in str(told[0])
+
+
+async def test_an_error_after_the_commit_is_logged(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task(retries=0)
+    async def pay(ctx: Context) -> None:
+        async with with_asyncpg(app) as connection:
+            await ctx.complete(connection, result=1)
+        raise ValueError("after the commit")
+
+    async with working(app):
+        run = await ended(app, await pay.submit())
+        await eventually(lambda: any("the run has succeeded" in record.message for record in caplog.records))
+    assert (run.state, run.value) == (RunState.SUCCEEDED, 1)
+    [record] = [record for record in caplog.records if "the run has succeeded" in record.message]
+    assert record.exc_info is not None and "after the commit" in str(record.exc_info[1])
+
+
 @pytest.mark.parametrize("commits", [True, False])
 async def test_hooks_are_called_when_the_transaction_has_ended(app: App, commits: bool) -> None:
     seen: list[Any] = []

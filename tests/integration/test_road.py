@@ -101,7 +101,13 @@ async def test_a_distant_job_waits_in_its_first_home(app: App, note: Submit) -> 
     assert (job.state, job.next_run, receipt.run_id) == (JobState.ACTIVE, receipt.next_run, None)
     assert await app.runs(receipt) == []
     assert (await counts(app)).jobs == 1
-    with pytest.raises(TimeoutError, match="has not ended within 0 s: it is not due yet"):
+    with pytest.raises(TimeoutError, match=r"has not ended within 0 s: Its next run is due in 2[34] h"):
+        await app.wait(receipt, 0)
+
+
+async def test_a_wait_that_ends_says_why_nothing_runs(app: App, note: Submit) -> None:
+    receipt = await note(what="no worker has this")
+    with pytest.raises(TimeoutError, match=r"has not ended within 0 s: .*worker.* note"):
         await app.wait(receipt, 0)
 
 

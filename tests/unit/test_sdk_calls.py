@@ -4,14 +4,18 @@ import asyncio
 import gc
 import inspect
 import logging
+import re
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, timedelta
+from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from starlette.background import BackgroundTask
@@ -19,10 +23,11 @@ from starlette.background import BackgroundTask
 import duetime
 from duetime import App, InvalidInput, NotFound, RetryPolicy
 from duetime.ids import new_id
+from duetime.model.schedule import make_cron
 from duetime.sdk.blocking import SyncApp
 from duetime.sdk.order import Order
 from duetime.spec.resolved import NOTHING_GIVEN, merged, resolve
-from duetime.testing import harness
+from duetime.testing import harness, sync_harness
 
 
 @pytest.fixture
@@ -213,7 +218,7 @@ def test_an_order_carries_all_options_as_they_were_given(send: Any) -> None:
         ),
         (lambda send: send.app.submit(send), "args: the arguments do not match send"),
         (lambda send: send.app.submit(send, to=1), "to: `to` is a parameter of send, not an option"),
-        (lambda send: send.app.submit(send.bind("a"), {"to": "b"}), "args: a call already has its arguments"),
+        (lambda send: send.app.submit(send.bind("a"), {"to": "b"}), "args: arguments are bound to a task"),
         (lambda send: send.schedule(every="1h"), "args: the arguments do not match send"),
     ],
 )
@@ -290,6 +295,75 @@ def test_threads_share_one_app_for_code_that_is_not_async(monkeypatch: pytest.Mo
         assert len({id(sync) for sync in threads.map(lambda _: app.sync, range(2))}) == 1
 
 
+# What newcomers write.
+
+
+async def test_a_zone_may_be_an_object(app: App) -> None:
+    @app.task(name="tidy")
+    async def tidy() -> None: ...
+
+    async with harness(app):
+        for zone, name in ((ZoneInfo("Asia/Tokyo"), "Asia/Tokyo"), (UTC, "UTC")):
+            job = await app.job(await tidy.schedule(cron="0 9 * * *", tz=zone))
+            assert job.schedule == make_cron("0 9 * * *", name)
+            assert duetime.preview("0 9 * * *", tz=zone).sentence.endswith(name)
+        receipt = await tidy.options(run_in="2d", tz=ZoneInfo("Asia/Tokyo")).submit()
+        assert receipt.next_run is not None
+
+
+def test_a_task_is_scheduled_from_blocking_code(app: App, send: Any) -> None:
+    @app.task(name="tidy")
+    async def tidy() -> None: ...
+
+    with sync_harness(app, start="2026-03-01T00:00:00Z") as jobs:
+        assert tidy.sync.schedule(every="1h").next_run == jobs.clock.now() + timedelta(hours=1)
+        assert send.sync.bind(to="x").schedule(every="1d").created
+        with pytest.raises(InvalidInput, match="missing a required argument: 'to'"):
+            send.sync.schedule(every="1h")
+        with pytest.raises(InvalidInput, match="not advanced by a negative time"):
+            jobs.advance(minutes=-1)
+
+
+async def test_words_for_one_moment_are_not_a_schedule(app: App, send: Any) -> None:
+    async with harness(app):
+        with pytest.raises(InvalidInput, match=r"when: 'in 2 hours' is one moment \(use submit\)"):
+            await send.bind("x").schedule(when="in 2 hours")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda app, send: app.submit(send, "x"), "app.submit(send.bind(to=…))"),
+        (lambda app, send: app.submit_many(send.bind("x")), "submit_many([send.bind(to=…), …])"),
+        (lambda app, send: app.task(retires=3)(lambda: None), "did you mean retries?"),
+        (lambda app, send: app.task(retry=3)(lambda: None), "retries=3"),
+    ],
+)
+async def test_the_error_shows_what_to_write(
+    app: App, send: Any, mistake: Callable[[App, Any], Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        await mistake(app, send)
+
+
+def test_a_script_names_its_tasks_as_its_importers_do(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    text = "import duetime\napp = duetime.App()\n\n@app.task\ndef charge() -> None: ...\n\nprint(charge.name)\n"
+    (tmp_path / "jobs.py").write_text(text)
+    (tmp_path / "shop" / "__main__.py").write_text(text)
+    (tmp_path / "shop" / "jobs.py").write_text(text)
+
+    def named(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    assert named("jobs.py") == named("-m", "jobs") == named("-c", "import jobs") == "jobs.charge"
+    assert named("-m", "shop") == "shop.charge"
+    assert named("-m", "shop.jobs") == named("-c", "import shop.jobs") == "shop.jobs.charge"
+    assert named("-c", text) == "charge"
+
+
 # What is never awaited.
 
 
@@ -299,7 +373,7 @@ def test_threads_share_one_app_for_code_that_is_not_async(monkeypatch: pytest.Mo
         (lambda send: send.submit(to="x"), "send.sync.submit"),
         (lambda send: send.options(key="k").submit(to="x"), "send.sync.submit"),
         (lambda send: send.bind(to="x").submit(run_in="10m"), "send.sync.submit"),
-        (lambda send: send.bind(to="x").schedule(every="1h"), "send.sync.schedule"),
+        (lambda send: send.bind(to="x").schedule(every="1h"), "send.bind(…).sync.schedule"),
         (lambda send: send.app.submit_many([send.bind(to="x")]), "app.sync.submit_many"),
     ],
 )

@@ -101,8 +101,9 @@ class AsyncClient(Endpoints, AsyncSender):
                 if over and not (await self.list_runs_of_job(job_id, page_size=1)).items:
                     raise never_ran(job_id)
             if deadline is not None and monotonic() + pause > deadline:
-                status = newest[0].status if newest else "not due yet"
-                raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: it is {status}")
+                why = (await self.explain_job(job_id)).in_words
+                why = why or (f"it is {newest[0].status}" if newest else "it is not due yet")
+                raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: {why}")
             await asyncio.sleep(pause)
             pause = min(_LONGEST_LOOK, pause * 1.5)
 

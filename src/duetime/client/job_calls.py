@@ -1,6 +1,7 @@
 """What may be asked about jobs: each request by the name of its operation, without sending it."""
 
 from collections.abc import Iterable, Mapping
+from datetime import tzinfo
 from typing import Any, Unpack
 
 import msgspec
@@ -33,7 +34,7 @@ def create_job(
     every: Length | None = None,
     when: str | None = None,
     rrule: str | None = None,
-    tz: str | None = None,
+    tz: str | tzinfo | None = None,
     idempotency_key: str | None = None,
     **options: Any,
 ) -> Ask[Receipt]:

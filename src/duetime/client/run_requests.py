@@ -1,12 +1,13 @@
 """Requests for runs, dead letters, schedules, calendars, queues, workers and payloads."""
 
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, tzinfo
 from typing import Any, Unpack
 
 from msgspec import UNSET, UnsetType
 
 from duetime.client.request import Ask, Length, Moment, Span, given, job_fields, moment, once, path, plain
+from duetime.model.schedule import zone_name
 from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.demand import DemandView
@@ -93,13 +94,13 @@ def discard_dead_letters(*, limit: int | None = None, **filters: Any) -> Ask[Dis
 def preview_schedule(
     schedule: str | None = None,
     *,
-    tz: str | None = None,
+    tz: str | tzinfo | None = None,
     start: Moment | None = None,
     count: int | None = None,
     **fields: Any,
 ) -> Ask[Preview]:
     """The meaning of a schedule, and its next fires."""
-    body = given(schedule=schedule, tz=tz, start=None if start is None else moment(start), count=count)
+    body = given(schedule=schedule, tz=zone_name(tz), start=None if start is None else moment(start), count=count)
     return Ask("POST", "/v1/schedules/preview", Preview, body={**body, **job_fields(**fields)})
 
 

@@ -72,6 +72,11 @@ class Reason(msgspec.Struct, frozen=True):
     job_ids: tuple[UUID, ...] = ()
 
 
+def in_words(text: str, fix: str | None) -> str:
+    """A reason as one text."""
+    return text if fix is None else f"{text} {fix}"
+
+
 class LimitFacts(msgspec.Struct, frozen=True):
     """How a limit stands."""
 

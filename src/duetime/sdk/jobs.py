@@ -57,6 +57,9 @@ class Jobs(Protocol):
 
     async def retry(self, run_id: UUID, idempotency_key: str | None) -> Run: ...
 
+    async def why(self, job_id: UUID) -> str | None:
+        """Why it waits, in words, with what to do; None if it does not wait."""
+
     async def preview(self, schedule: str, count: int, options: Mapping[str, Any]) -> Preview: ...
 
     async def preview_job(self, job_id: UUID, count: int) -> Preview: ...

@@ -57,6 +57,8 @@ class Pending(Coroutine[Any, Any, T]):
     def __del__(self) -> None:
         if self._running is None:
             name = getattr(getattr(self._args[0], "task", None), "__name__", "app")
+            if self._verb == "schedule" and getattr(self._args[0], "args", None):
+                name += ".bind(…)"
             logger.error(
                 "`%s.%s` was never awaited: nothing was stored; in code that is not async use `%s.sync.%s`",
                 name,

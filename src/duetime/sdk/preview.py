@@ -1,7 +1,7 @@
 """The meaning and the next fires of a schedule, before a job uses it."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 import msgspec
@@ -46,7 +46,7 @@ class Preview(msgspec.Struct, frozen=True):
 def preview(
     schedule: str,
     *,
-    tz: str | None = None,
+    tz: str | tzinfo | None = None,
     day_match: DayMatch | None = None,
     start: datetime | str | None = None,
     count: int = FEW,
@@ -62,7 +62,8 @@ def preview(
     default. Needs no database; `App.preview` also knows the tenant's calendars and its default time zone.
     """
     moment = SystemClock().now() if start is None else check_moment(start, "start")
-    made = parse_schedule(schedule, zone=None if tz is None else check_zone(tz), now=moment, usual_zone=usual_zone)
+    zone = None if tz is None else check_zone(tz)
+    made = parse_schedule(schedule, zone=zone, now=moment, usual_zone=usual_zone)
     if day_match is not None:
         made = match_days(made, day_match)
     bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
@@ -76,7 +77,7 @@ def preview(
                 "calendars are stored in a database", field="exclude.calendars", remedy="use app.preview"
             )
         made = made.holding(dates_of(made.calendars, calendars))
-    return preview_of(made, str(getattr(made, "zone", usual_zone)) if tz is None else tz, moment, count)
+    return preview_of(made, str(getattr(made, "zone", usual_zone)) if zone is None else zone, moment, count)
 
 
 def preview_of(schedule: Schedule, zone: str, start: datetime, count: int) -> Preview:

@@ -24,10 +24,10 @@ from duetime.model.graph import Graph
 from duetime.model.job import DEFAULT_TENANT, Job, Submitted
 from duetime.model.lists import JobStatus
 from duetime.model.run import RunState
-from duetime.model.schedule import ComingFire, Once, parse_schedule
+from duetime.model.schedule import ComingFire, Once, check_zone, parse_schedule
 from duetime.model.target import plain_target
 from duetime.sdk.jobs import Look
-from duetime.sdk.order import Node, Order, check_call
+from duetime.sdk.order import Node, Order, check_call, wrong_words
 from duetime.sdk.preview import Preview, preview_of
 from duetime.sdk.task import Call
 from duetime.wire.graphs import GraphView
@@ -86,6 +86,9 @@ class RemoteJobs:
             return Look(None, "IN_STREAM" if status.status is JobStatus.IN_STREAM else "not due yet")
         state = RunState[status.last_run.status]
         return Look(await self.run(parse("run", status.last_run.run_id)) if state.is_end else None, state.name)
+
+    async def why(self, job_id: UUID) -> str | None:
+        return (await self._client.explain_job(show("job", job_id))).in_words
 
     async def job(self, job_id: UUID) -> Job:
         return await self._holding(await self._client.get_job(show("job", job_id)))
@@ -173,21 +176,22 @@ class RemoteJobs:
 def _fields(order: Order) -> dict[str, Any]:
     """The fields of a job to create."""
     what, given = order.what, order.given
-    if order.once and "when" in given:
-        _check_once(given["when"], given.get("tz"))
+    if given.get("when") is not None:
+        zone = given.get("tz")
+        _check_words(given["when"], None if zone is None else check_zone(zone), once=order.once)
     if isinstance(what, Call):
         return {**given, "task": what.task.name, "args": msgspec.Raw(order.args)}
     return {**given, "target": plain_target(what)}
 
 
-def _check_once(when: str, zone: str | None) -> None:
-    """The API accepts all schedules; `submit` only those that run once."""
+def _check_words(when: str, zone: str | None, *, once: bool) -> None:
+    """The API accepts all schedules."""
     try:
         schedule = parse_schedule(when, zone=zone, now=SystemClock().now())
     except InvalidInput:
         return  # the server refuses it
-    if not isinstance(schedule, Once):
-        raise InvalidInput(f"{when!r} is a recurring schedule", field="when", remedy="use schedule")
+    if once != isinstance(schedule, Once):
+        raise wrong_words(when, once=once)
 
 
 def _graph(view: GraphView) -> Graph:

@@ -14,6 +14,7 @@ from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.graph_requests import Wish, make_graph
 from duetime.engine.intake import Intake
 from duetime.engine.quota import Quota
+from duetime.engine.waiting_reasons import why_job
 from duetime.errors import InStream, InvalidInput, never_ran
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
@@ -23,6 +24,7 @@ from duetime.model.job import DEFAULT_TENANT, Job, JobState, Submitted
 from duetime.model.lists import JobStatus
 from duetime.model.schedule import Once
 from duetime.model.tracing import traced
+from duetime.model.waiting import in_words
 from duetime.sdk.jobs import Look
 from duetime.sdk.order import Node, Order, as_asked, check_call, make_jobs, needs_the_day
 from duetime.sdk.preview import Preview, preview, preview_of
@@ -101,6 +103,10 @@ class StoreJobs:
         if not runs:
             return Look(None, "not due yet")
         return Look(runs[0] if runs[0].state.is_end else None, runs[0].state.name)
+
+    async def why(self, job_id: UUID) -> str | None:
+        reasons = (await why_job(self.store, DEFAULT_TENANT, job_id)).reasons
+        return in_words(reasons[0].text, reasons[0].fix) if reasons else None
 
     async def job(self, job_id: UUID) -> Job:
         return await self.store.reads.job(DEFAULT_TENANT, job_id)

@@ -120,7 +120,10 @@ class StoredJobs:
         job_id = job_identity(job)
         pauses = _Pauses(timeout)
         while (found := await self._stores.ask(lambda jobs: jobs.look(job_id))).run is None:
-            await pauses.rest(f"{ids.show('job', job_id)} has not ended", f": it is {found.status}")
+            if pauses.are_over:
+                why = await self._stores.ask(lambda jobs: jobs.why(job_id))
+                raise pauses.timeout(f"{ids.show('job', job_id)} has not ended", why or f"it is {found.status}")
+            await pauses.rest()
         return found.run
 
     async def preview(self, schedule: JobLike, *, count: int = FEW, **options: Any) -> Preview:
@@ -172,7 +175,9 @@ class StoredJobs:
         """Wait until a graph has ended. Raises `TimeoutError` after `timeout`."""
         pauses = _Pauses(timeout)
         while (found := await self.graph(graph)).status is GraphStatus.RUNNING:
-            await pauses.rest("the graph has not ended")
+            if pauses.are_over:
+                raise pauses.timeout("the graph has not ended", f"it is {found.status.name}")
+            await pauses.rest()
         return found
 
 
@@ -184,9 +189,14 @@ class _Pauses:
         self._deadline = None if self._seconds is None else monotonic() + self._seconds
         self._pause = 0.005
 
-    async def rest(self, problem: str, detail: str = "") -> None:
-        if self._deadline is not None and monotonic() + self._pause > self._deadline:
-            raise TimeoutError(f"{problem} within {self._seconds:g} s{detail}")
+    @property
+    def are_over(self) -> bool:
+        return self._deadline is not None and monotonic() + self._pause > self._deadline
+
+    def timeout(self, problem: str, reason: str) -> TimeoutError:
+        return TimeoutError(f"{problem} within {self._seconds:g} s: {reason}")
+
+    async def rest(self) -> None:
         await asyncio.sleep(self._pause)
         self._pause = min(0.25, self._pause * 1.5)
 

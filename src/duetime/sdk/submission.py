@@ -24,6 +24,7 @@ R = TypeVar("R")
 TargetLike = Target | Mapping[str, Any]
 """A target, or its fields: `{"type": "http", "url": …}`."""
 _CALLS = (Call, Task)
+_BOUND = "send.submit(to=…), or app.submit(send.bind(to=…))"
 _REPEATS = ("cron", "every", "when", "rrule", "after")
 
 
@@ -125,6 +126,8 @@ class Submission(StoredJobs, ABC):
     async def _submit_many(self, calls: Iterable[Bindable[Any]], options: dict[str, Any]) -> list[Receipt[Any]]:
         _check_no_connection(options.pop("connection", None))
         check_options(options, OF_SUBMISSIONS, None)
+        if isinstance(calls, _CALLS):
+            raise InvalidInput("must be a list of calls", field="calls", remedy="submit_many([send.bind(to=…), …])")
         orders: list[Order] = []
         limit = self.settings.max_payload
         owned: Task[..., Any] | None = None
@@ -156,7 +159,7 @@ class Submission(StoredJobs, ABC):
         """The call or the target that is asked for."""
         if isinstance(what, _CALLS):
             if args is not None:
-                raise InvalidInput("a call already has its arguments", field="args", remedy="bind them")
+                raise InvalidInput("arguments are bound to a task, not given beside it", field="args", remedy=_BOUND)
             try:
                 return what.bind()
             except InvalidInput:

@@ -5,8 +5,9 @@ configured task, and `send.bind(to="x")` gives a `Call`: a task with its argumen
 """
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
@@ -120,6 +121,10 @@ class SyncCall(msgspec.Struct, Generic[R_co], frozen=True):
 
     def schedule(self, **options: Unpack[ScheduleOptions]) -> JobReceipt:
         return self.call.task.app.sync.schedule(self.call, **options)
+
+
+class SyncBindable(Protocol[R_co]):
+    def bind(self) -> SyncCall[R_co]: ...
 
 
 class Task(Generic[P, R_co]):
@@ -271,7 +276,15 @@ class SyncTask(Generic[P, R_co]):
         self._task = task
 
     def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> SyncReceipt[R_co]:
-        return self._task.bind(*args, **kwargs).sync.submit()
+        return self.bind(*args, **kwargs).submit()
+
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> SyncCall[R_co]:
+        """See `Task.bind`."""
+        return self._task.bind(*args, **kwargs).sync
+
+    def schedule(self: SyncBindable[Any], **options: Unpack[ScheduleOptions]) -> JobReceipt:
+        """See `Task.schedule`."""
+        return self.bind().schedule(**options)
 
 
 # The four kinds of functions differ in their direct call: with or without a context, async or not.
@@ -344,7 +357,7 @@ def make_task(
     unknown = sorted(options.keys() - OF_TASKS.keys())
     if unknown:
         renamed = _RENAMED.get(unknown[0])
-        remedy = f"one of {', '.join(OF_TASKS)}" if renamed not in OF_TASKS else f"it is called `{renamed}` here"
+        remedy = _meant(unknown[0], OF_TASKS) if renamed not in OF_TASKS else f"it is called `{renamed}` here"
         raise InvalidInput("is not an option of a task", field=unknown[0], remedy=remedy)
     return Task(app, definition, merged({}, options))
 
@@ -365,9 +378,12 @@ def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], t
     if unknown in OPTIONS or unknown == "connection":
         method = "schedule" if unknown in OF_SCHEDULES else "submit"
         raise InvalidInput(f"`{unknown}` is not an option here", field=unknown, remedy=f"it goes with `{method}`")
+    raise InvalidInput("is not an option", field=unknown, remedy=_meant(unknown, allowed))
+
+
+def _meant(unknown: str, allowed: Collection[str]) -> str:
     meant = get_close_matches(unknown, allowed, 1)
-    remedy = f"did you mean {meant[0]}?" if meant else f"one of {', '.join(allowed)}"
-    raise InvalidInput("is not an option", field=unknown, remedy=remedy)
+    return f"did you mean {meant[0]}?" if meant else f"one of {', '.join(allowed)}"
 
 
 def _define(
@@ -387,6 +403,20 @@ def _define(
             remedy="move it to the top level of its module",
         )
     if name is None:
-        module = "" if function.__module__ in ("__main__", "__mp_main__") else f"{function.__module__}."
-        name = f"{module}{function.__qualname__}".replace("<locals>.", "").replace("<lambda>", "lambda")
+        module = _module_of(function)
+        name = f"{module}.{function.__qualname__}" if module else function.__qualname__
+        name = name.replace("<locals>.", "").replace("<lambda>", "lambda")
     return define(check_not_reserved(check_name(name, "task")), function, process=process, around=around)
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """The module of a function; of a script, the name under which a worker imports it. Empty for an interactive
+    session."""
+    if function.__module__ not in ("__main__", "__mp_main__"):
+        return function.__module__
+    found = getattr(function, "__globals__", {})
+    spec = found.get("__spec__")
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    stem = Path(found.get("__file__") or "").stem
+    return stem if stem.isidentifier() else ""

@@ -19,7 +19,7 @@ from duetime.model.limits import parse_rate
 from duetime.model.name import check_name
 from duetime.model.policy import Misfire, is_amount, make_misfire, make_overlap
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import After, Exclusion
+from duetime.model.schedule import After, Exclusion, zone_name
 from duetime.spec.bodies import ExcludeBody, MisfireBody, RetryBody
 from duetime.spec.dependencies import Needs, read_after, read_depends_on
 from duetime.spec.identity import job_identity
@@ -144,6 +144,11 @@ def write_moment(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
+def read_zone(value: object, field: str) -> object:
+    """A name; whether it is one is checked with the schedule."""
+    return zone_name(value)
+
+
 # Objects.
 
 
@@ -163,7 +168,9 @@ def read_retry(value: object, field: str) -> RetryPolicy:
         value = RetryPolicy(**msgspec.structs.asdict(_convert(value, RetryBody, field)))
     if not isinstance(value, RetryPolicy):
         raise InvalidInput(
-            f"must be a RetryPolicy, not {type(value).__name__}", field=field, remedy="duetime.RetryPolicy(…)"
+            f"must be a RetryPolicy, not {type(value).__name__}",
+            field=field,
+            remedy=f"retries={value}" if type(value) is int else "duetime.RetryPolicy(…)",
         )
     for part in ("base", "factor", "cap"):
         if not is_amount(amount := getattr(value, part)):

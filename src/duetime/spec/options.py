@@ -7,7 +7,7 @@ form and the reference derive from them (`spec/derived.py`). An option without `
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
@@ -15,7 +15,7 @@ from msgspec import Meta
 from duetime.model.name import check_key
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import DayMatch, Exclusion
+from duetime.model.schedule import DayMatch, Exclusion, zone_name
 from duetime.spec import flags, kinds
 from duetime.spec.bodies import AfterBody, DependsOnBody, ExcludeBody, MisfireBody, RetryBody
 from duetime.spec.dependencies import Needs
@@ -46,7 +46,7 @@ Duration = Annotated[str | float | timedelta, Kind(Length, kinds.read_seconds, k
 RawDuration = Annotated[str | float | timedelta, Kind(Length, write=kinds.write_length)]
 RawMoment = Annotated[datetime | str, Kind(Moment, write=kinds.write_moment)]
 RawSchedule = Annotated[str, Kind(ScheduleText)]
-RawZone = Annotated[str, Kind(Zone)]
+RawZone = Annotated[str | tzinfo, Kind(Zone, kinds.read_zone, write=zone_name)]
 Priority = Annotated[Literal["HIGH", "MEDIUM", "LOW"], Kind(PriorityName, kinds.read_tier, show=lambda tier: tier.name)]
 Delivery = Annotated[
     Literal["at_least_once", "at_most_once"], Kind(DeliveryName, kinds.read_at_most_once, show=kinds.show_delivery)

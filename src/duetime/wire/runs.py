@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from duetime.model.lists import JobStatus
-from duetime.model.waiting import ReasonCode
+from duetime.model.waiting import ReasonCode, in_words
 from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
 from duetime.wire.fields import Cursor, InStreamView, PageSize, Stale
 
@@ -160,6 +160,11 @@ class WhyView(Struct, frozen=True, kw_only=True):
     at: datetime
     reasons: tuple[ReasonView, ...]
     """The first one holds it now; empty if it does not wait."""
+
+    @property
+    def in_words(self) -> str | None:
+        """What holds it now, with what to do; None if it does not wait."""
+        return in_words(self.reasons[0].text, self.reasons[0].fix) if self.reasons else None
 
 
 class DeadLetterView(Struct, frozen=True, kw_only=True):

@@ -258,6 +258,10 @@ class Attempts:
     ) -> None:
         """The store has answered whether the transaction was committed in which a task completed its run."""
         claimed, lane, definition = running.claimed, running.lane, running.definition
+        error, running.error = running.error, None
+        if committed and error is not None:
+            told = "%s of %s raised after it had completed its run in a transaction: the run has succeeded"
+            log.warning(told, show("run", claimed.run_id), definition.name, exc_info=error)
         if not committed:
             self.reports.report(claimed, lane, completion, outcome, definition)
         elif self.reports.of_successes:

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
+from duetime.errors import LeaseLost
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
@@ -172,6 +173,13 @@ class Context(BaseContext):
             await self._complete(connection, self._worker_id, self._claimed, body, self._log.encoded())
             self.completed_in_transaction = True
             self.stored_result = body
+        except LeaseLost as error:
+            if not self.completed_in_transaction:
+                raise
+            raise LeaseLost(
+                "this attempt has completed its run already, or another worker holds it now",
+                remedy="roll back, and call ctx.complete once",
+            ) from error
         finally:
             self.in_transaction = self.completed_in_transaction
 
@@ -194,6 +202,14 @@ class SyncContext(BaseContext):
         self._progress_sink = notebook
         self.stop_requested = threading.Event()
         """Set when the attempt must stop (timeout, cancellation, shutdown). Check it in long work."""
+
+    if not TYPE_CHECKING:  # checkers know that it has none
+
+        def __getattr__(self, name: str) -> Any:
+            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name == "complete":
+                told += ": it completes runs of an `async def` only"
+            raise AttributeError(told)
 
     @property
     def cancelled(self) -> bool:

@@ -1,16 +1,13 @@
 """Why runs and jobs wait."""
 
-from datetime import datetime
-from uuid import UUID
-
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
+from duetime.engine.waiting_reasons import Waiting, why_job, why_run
 from duetime.errors import InStream
 from duetime.ids import job_of_ready, show
 from duetime.model.access import Action
-from duetime.model.attempt import Run
 from duetime.model.structs import struct_like
-from duetime.model.waiting import IN_STREAM, Reason, why_job_waits, why_run_waits
+from duetime.model.waiting import IN_STREAM
 from duetime.wire.runs import ReasonView, WhyView
 
 routes = Routes("Runs")
@@ -23,40 +20,21 @@ async def explain_run(call: Call) -> WhyView:
     try:
         run = await call.store.reads.run(call.tenant_id, run_id)
     except InStream:
-        return _view(job_of_ready(run_id), run_id, await call.store.now(), [IN_STREAM])
-    return await _why_run(call, run)
+        return _view(Waiting(job_of_ready(run_id), run_id, await call.store.now(), [IN_STREAM]))
+    return _view(await why_run(call.store, call.tenant_id, run))
 
 
 @routes.get("/v1/jobs/{job_id}/why", Action.READ, scoped=True, answer=WhyView)
 async def explain_job(call: Call) -> WhyView:
     """Read why a job waits: the reasons of its run that starts next, or why it has none yet."""
-    job_id, store = call.identity("job"), call.store
-    try:
-        await store.reads.job(call.tenant_id, job_id)
-    except InStream:
-        return _view(job_id, None, await store.now(), [IN_STREAM])
-    run_id = await store.waiting.waiting_run_of_job(call.tenant_id, job_id)
-    if run_id is not None:
-        return await _why_run(call, await store.reads.run(call.tenant_id, run_id))
-    facts = await store.waiting.job_facts(call.tenant_id, job_id)
-    if facts is None:
-        return _view(job_id, None, await store.now(), [])
-    return _view(job_id, None, facts.now, why_job_waits(facts))
+    return _view(await why_job(call.store, call.tenant_id, call.identity("job")))
 
 
-async def _why_run(call: Call, run: Run) -> WhyView:
-    facts = await call.store.waiting.run_facts(call.tenant_id, run.id)
-    if facts is None:
-        return _view(run.job_id, run.id, await call.store.now(), [])
-    last = run.attempts[-1] if run.attempts else None
-    return _view(run.job_id, run.id, facts.now, why_run_waits(facts, last, run.message))
-
-
-def _view(job_id: UUID, run_id: UUID | None, at: datetime, reasons: list[Reason]) -> WhyView:
+def _view(waiting: Waiting) -> WhyView:
     return WhyView(
-        job_id=show("job", job_id),
-        run_id=None if run_id is None else show("run", run_id),
-        at=at,
+        job_id=show("job", waiting.job_id),
+        run_id=None if waiting.run_id is None else show("run", waiting.run_id),
+        at=waiting.at,
         reasons=tuple(
             struct_like(
                 ReasonView,
@@ -64,6 +42,6 @@ def _view(job_id: UUID, run_id: UUID | None, at: datetime, reasons: list[Reason]
                 runs=tuple(show("run", run_id) for run_id in each.run_ids),
                 jobs=tuple(show("job", job_id) for job_id in each.job_ids),
             )
-            for each in reasons
+            for each in waiting.reasons
         ),
     )

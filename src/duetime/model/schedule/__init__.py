@@ -41,7 +41,7 @@ from duetime.model.schedule.stored import (
     shown_schedule,
 )
 from duetime.model.schedule.words import parse_words
-from duetime.model.schedule.zone import check_zone
+from duetime.model.schedule.zone import check_zone, zone_name
 
 __all__ = [
     "BOUNDS",
@@ -83,4 +83,5 @@ __all__ = [
     "same_schedule",
     "shown_schedule",
     "why_nothing",
+    "zone_name",
 ]

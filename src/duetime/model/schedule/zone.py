@@ -51,8 +51,16 @@ class Change(NamedTuple):
         return self.before <= datetime.combine(day, time()) and self.after >= datetime.combine(day, time()) + DAY
 
 
+def zone_name(zone: object) -> object:
+    """The name of a `ZoneInfo`, and of `datetime.UTC`; other values as they are."""
+    if zone is UTC:
+        return "UTC"
+    return zone.key if isinstance(zone, ZoneInfo) else zone
+
+
 def check_zone(zone: object) -> str:
     """A name from the time zone database."""
+    zone = zone_name(zone)
     if isinstance(zone, str):
         try:
             zone_named(zone)
@@ -63,7 +71,7 @@ def check_zone(zone: object) -> str:
         else:
             return zone
     shown = str(zone)[:60]
-    remedy = _remedy(shown) if isinstance(zone, str) else "a name such as Europe/Berlin"
+    remedy = _remedy(shown) if isinstance(zone, str) else "a name such as Europe/Berlin, or a ZoneInfo"
     raise InvalidInput(f"{shown!r} is not a time zone", field="tz", remedy=remedy)
 
 

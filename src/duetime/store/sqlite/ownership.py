@@ -166,7 +166,8 @@ class Ownership:
         with _here.guard:
             if resolved in _here.open:
                 raise StoreLocked(
-                    f"the file {self._path} is already open in this process", remedy="share one store per file"
+                    f"another App of this process has opened the file {self._path}",
+                    remedy="share one App; a module that is imported under two names has two of them",
                 )
             self._handle = self._lock(_lock_file(resolved))
             self._resolved = resolved
