@@ -54,4 +54,4 @@ async def test_functions_between_a_submission_and_its_row(postgres_app: App) -> 
             *("SubmitBatcher.submit", "SubmitBatcher._store_queue", "SubmitBatcher._store_jobs"),
         )
     assert (in_the_app[0], in_the_app[-1]) == ("Submission.submit", ROW) and len(in_the_app) <= 12, in_the_app
-    assert (over_http[0], over_http[-1]) == ("_Door.__call__", ROW) and len(over_http) <= 16, over_http
+    assert (over_http[0], over_http[-1]) == ("_Application.__call__", ROW) and len(over_http) <= 16, over_http
