@@ -211,7 +211,7 @@ def test_an_embedded_file_has_one_owner(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(assembly, "_FILE_TIMEOUT", 0.1)
     first, second = (App(database_url=f"sqlite:///{tmp_path}/jobs.db") for _ in range(2))
     first.start()
-    with pytest.raises(StoreLocked, match=r"jobs\.db is already open in this process"):
+    with pytest.raises(StoreLocked, match=r"another App of this process has opened the file .*jobs\.db"):
         second.start()
     first.stop()
     second.start()

@@ -194,7 +194,7 @@ async def test_who_waits_in_vain_is_told_who_has_it(tmp_path: Path) -> None:
     first = Ownership(file)
     first.take()
     try:
-        with pytest.raises(StoreLocked, match="is already open in this process"):
+        with pytest.raises(StoreLocked, match="another App of this process"):
             Ownership(file, lock_timeout=0.1).take()
     finally:
         first.release()
