@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from duetime import __version__
+from duetime import InvalidInput, __version__
+from duetime.cli.app_loader import load_object
 from tests.support.command import Command, only_line, run
 from tests.support.working import ENCRYPTION
 
@@ -45,7 +46,11 @@ def test_every_command_explains_itself(tmp_path: Path, name: str) -> None:
         ("no.such:app", "app: no module 'no.such' found (run the command in the folder that contains it)"),
         ("examples.no_such:app", "app: no module 'examples.no_such' found"),
         ("examples.hello:application", "app: examples.hello has no 'application' (it has: app)"),
-        ("examples.hello:duetime", "app: examples.hello:duetime is module, not a duetime.App"),
+        (
+            "examples.hello:duetime",
+            "app: examples.hello:duetime is module, not a duetime.App (give examples.hello:app)",
+        ),
+        ("json:loads", "app: json:loads is function, not a duetime.App (json contains no App: create one, app = "),
         ("json:app", "app: json has no 'app' (it contains no App)"),
     ],
 )
@@ -53,6 +58,44 @@ def test_an_app_that_is_not_there(tmp_path: Path, name: str, message: str) -> No
     code, failed = run(tmp_path, "worker", name)
     assert code == 2
     assert only_line(failed).removeprefix("error").strip().startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("jobs.py:main", "give jobs:main"),
+        ("./jobs:app", "give jobs:app"),
+        ("src/jobs.py:app", "give src.jobs:app"),
+        ("jobs/app.py", "give jobs.app:app"),
+        ("jobs/__init__.py:app", "give jobs:app"),
+        ("../shop/jobs.py:app", "run the command in the folder ../shop, and give jobs:app"),
+        ("/srv/jobs.py:app", "run the command in the folder /srv, and give jobs:app"),
+        (f"{Path.cwd()}/src/jobs.py:app", "give src.jobs:app"),
+    ],
+)
+def test_the_path_of_a_file_is_answered_with_the_name_of_its_module(name: str, remedy: str) -> None:
+    with pytest.raises(InvalidInput, match="is a path, not the name of a module") as refused:
+        load_object(name, "shop.jobs:app")
+    assert refused.value.remedy == remedy
+
+
+def test_a_celery_app_is_answered_with_the_app_that_runs_its_tasks(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import duetime\nfrom duetime.celery import Celery\n\njobs = duetime.App()\napp = Celery('shop', jobs)\n"
+    )
+    for command in ("up", "worker", "doctor"):
+        code, failed = run(tmp_path, command, "shop:app")
+        assert code == 2
+        assert only_line(failed).endswith("app: shop:app is Celery, not a duetime.App (give shop:jobs)")
+    (tmp_path / "old.py").write_text("class Celery: ...\n\n\napp = Celery()\n")
+    code, failed = run(tmp_path, "up", "old:app")
+    assert (code, "jobs = duetime.App(), and give old:jobs: see docs/from-celery.md" in only_line(failed)) == (2, True)
+
+
+def test_the_reason_of_a_failed_import_is_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(f"raise ValueError('{'so ' * 100}the end')\n")
+    code, failed = run(tmp_path, "worker", "shop:app")
+    assert (code, failed.stderr.splitlines()[-1].endswith("so the end")) == (2, True)
 
 
 def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
