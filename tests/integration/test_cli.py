@@ -121,6 +121,25 @@ def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
     assert (code, "app: shop:app has no tasks (decorate a function with @app.task; " in only_line(failed)) == (2, True)
 
 
+def test_an_error_in_a_start_hook_names_the_hook_and_shows_only_its_frames(tmp_path: Path) -> None:
+    shop = tmp_path / "shop.py"
+    hook = "import duetime\n\napp = duetime.App()\n\n\n@app.task\ndef count() -> None: ...\n\n\n"
+    hook += "@app.on_start\nasync def plan() -> None:\n    "
+    shop.write_text(hook + "await count.bind().schedule(cron='0 9 * * *', tz='Europe/Berln', key='daily')\n")
+    code, failed = run(tmp_path, "up", "shop:app")
+    place = f"the start hook plan ({shop}, line 12)"
+    *_, line = failed.stderr.splitlines()
+    assert (code, "Traceback" in failed.stderr) == (2, False)
+    assert line.startswith(f"error  {place}: tz: ")
+    code, failed = run(tmp_path, "up", "shop:app", "--json")
+    assert (code, failed.lines[-1]["field"], failed.lines[-1]["place"]) == (2, "tz", place)
+    shop.write_text(hook + "{}['missing']\n")
+    code, failed = run(tmp_path, "up", "shop:app")
+    *frames, line = failed.stderr[failed.stderr.index("Traceback") :].splitlines()
+    assert (code, line) == (1, f"error  {place} failed: KeyError: 'missing'")
+    assert [each.strip() for each in frames if each.startswith("  File")] == [f'File "{shop}", line 12, in plan']
+
+
 def test_a_misspelt_setting_is_refused(tmp_path: Path) -> None:
     code, failed = run(tmp_path, "doctor", environ={"DUETIME_DATABSE_URL": NOBODY})
     assert code == 2

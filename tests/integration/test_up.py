@@ -151,7 +151,9 @@ def test_a_start_hook_that_fails_says_so(tmp_path: Path) -> None:
     assert (code, "task: there is no task 'nothing' in this app (it has: none)" in failed.stderr) == (1, True)
     (tmp_path / "broken.py").write_text((tmp_path / "broken.py").read_text().replace("await app.submit('nothing')", ""))
     code, failed = run(tmp_path, "up", "broken:app")
-    assert (code, failed.stderr.splitlines()[-1]) == (1, "ZeroDivisionError: division by zero")
+    *_, raised, line = failed.stderr.splitlines()
+    assert (code, raised) == (1, "ZeroDivisionError: division by zero")
+    assert line.endswith("line 9) failed: ZeroDivisionError: division by zero")
     assert "Group" not in failed.stderr
 
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from duetime.cli.start_hooks import hook_of
 from duetime.errors import AccessDenied, DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
 from duetime.text.visible import visible_json, visible_lines
 from duetime.worker.context import log_ids
@@ -71,7 +72,7 @@ def code_of(error: type[DuetimeError]) -> int:
 
 def fail(error: DuetimeError, *, json: bool) -> NoReturn:
     """Print the error in one line, and exit with its code."""
-    code = code_of(type(error))
+    code, place = code_of(type(error)), hook_of(error)
     if json:
         facts = {
             "error": type(error).__name__,
@@ -79,15 +80,17 @@ def fail(error: DuetimeError, *, json: bool) -> NoReturn:
             "field": error.field,
             "remedy": error.remedy,
         }
-        print_json(facts)
+        print_json(facts if place is None else facts | {"place": place.text})
     else:
-        err.print(f"[bold red]error[/]  {escape(' '.join(str(error).split()))}", soft_wrap=True)
+        told = str(error) if place is None else f"{place.text}: {error}"
+        err.print(f"[bold red]error[/]  {escape(' '.join(told.split()))}", soft_wrap=True)
     raise typer.Exit(code)
 
 
 @contextmanager
 def clear_errors(*, json: bool) -> Iterator[None]:
-    """Turn duetime's errors, alone or in a group, into one line and an exit code."""
+    """Turn duetime's errors, alone or in a group, into one line and an exit code. An error in a start hook of the app
+    is the user's: its traceback begins there."""
     try:
         yield
     except DuetimeError as error:
@@ -97,6 +100,10 @@ def clear_errors(*, json: bool) -> Iterator[None]:
         known = next((cause for cause in causes if isinstance(cause, DuetimeError)), None)
         if known is not None:
             fail(known, json=json)
+        for cause in causes:
+            if (place := hook_of(cause)) is not None:
+                err.print(place.traceback, markup=False, soft_wrap=True)
+                fail(DuetimeError(f"{place.text} failed: {type(cause).__name__}: {cause}"), json=json)
         if len(causes) == 1:
             raise causes[0] from None  # its own traceback says where; the group adds nothing
         raise
