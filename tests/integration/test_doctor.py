@@ -1,18 +1,23 @@
 """What `duetime doctor` finds in a real database."""
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 import pytest
 
 from duetime import App
+from duetime.client.server_address import ADMIN_KEY, SERVER_URL
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.node.diagnosis import Finding, diagnose
 from duetime.settings import Settings
 from duetime.store.address import store_for
-from tests.support.working import quick_settings
+from tests.support.served import served
+from tests.support.working import quick_settings, working
 
 _OTHER = "other:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI="
 
@@ -45,6 +50,54 @@ async def test_what_needs_work_is_found(migrated: str, monkeypatch: pytest.Monke
     assert "--queue mail" in str(found["tasks"].remedy)
     assert found["streams"].status == "problem" and "the queue fast at redis://127.0.0.1:1" in found["streams"].found
     assert "duetime queues set" in str(found["streams"].remedy)
+
+
+async def test_the_task_that_was_probably_meant_is_named(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.engine.watcher.GRACE", timedelta())
+    settings = quick_settings(migrated)
+    app = App(settings=settings)
+
+    @app.task(name="shop.charge")
+    async def charge() -> None: ...
+
+    wrong = App(settings=settings)
+
+    @wrong.task(name="shop.chrage")
+    async def chrage() -> None: ...
+
+    await chrage.submit()
+    await wrong.close()
+    async with working(app):
+        await (await charge.submit()).result("30s")  # the worker has registered
+        found = (await findings(settings))["tasks"]
+    await app.close()
+    assert (found.status, str(found.remedy).startswith("did you mean 'shop.charge'? ")) == ("problem", True)
+    assert str(found.remedy).endswith("duetime worker MODULE:APP --queue default")
+
+
+async def test_beside_a_server_on_a_file_the_recommended_worker_can_start(tmp_path: Path) -> None:
+    async with served(f"sqlite:///{tmp_path / 'other.db'}") as api:
+        assert (await api.post("/v1/jobs", {"task": "lonely"})).status == 201
+        settings = Settings(data_dir=tmp_path)
+        (tmp_path / SERVER_URL).write_text(api.url)
+        (tmp_path / ADMIN_KEY).write_text(api.root)
+        found = (await findings(settings))["tasks"]
+        assert (found.status, "duetime up MODULE:APP" in str(found.remedy)) == ("problem", True)
+        assert f"duetime worker MODULE:APP --url {api.url}, with a worker key in DUETIME_KEY" in str(found.remedy)
+        remote = msgspec.structs.replace(settings, url=api.url, key=api.root)
+        assert "duetime up" not in str((await findings(remote))["tasks"].remedy)
+
+
+async def test_the_size_of_a_file_includes_its_write_ahead_log(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    assert settings.sqlite_file is not None
+    with closing(sqlite3.connect(settings.sqlite_file)) as connection:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("create table things (content blob)")
+        connection.execute("insert into things values (zeroblob(2000000))")
+        connection.commit()
+        found = (await findings(settings))["database"]
+    assert ", 2.0 MB; " in found.found or ", 2.1 MB; " in found.found, found
 
 
 async def test_a_key_that_is_missing_here(migrated: str) -> None:

@@ -5,7 +5,7 @@ Checks only read. A check that cannot be made does not end the others: it is a f
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from duetime.api.data_folder import ENCRYPTION_KEY
+from duetime.api.task_registry import _nearest as nearest_task
 from duetime.client.server_address import find_server, is_served
 from duetime.clock import SystemClock
 from duetime.crypto.sealer import key_name_of
@@ -225,20 +226,23 @@ async def _workers(store: Store, _: Settings) -> list[Finding]:
 async def _tasks(store: Store, _: Settings) -> list[Finding]:
     lanes = {lane.id: lane for lane in await store.claims.lanes() if lane.key.tenant_id != INTERNAL_TENANT}
     waiting = {(lanes[lane_id].key.task, lanes[lane_id].key.queue) for lane_id in await unserved_lanes(store, lanes)}
-    return _unserved(waiting)
+    now = await store.now()
+    known = {task for each in await store.leases.workers() if each.lease_until > now for task in each.tasks}
+    return _unserved(waiting, known, lambda queue: f"duetime worker MODULE:APP --queue {queue}")
 
 
-def _unserved(waiting: Iterable[tuple[str, str]]) -> list[Finding]:
-    """About due runs that no live worker can take, by task and queue."""
-    return [
-        Finding(
-            "tasks",
-            "problem",
-            f"runs of {task} are due in the queue {queue}, and no live worker provides the task there",
-            f"start a worker with this task, that serves the queue: duetime worker MODULE:APP --queue {queue}",
-        )
-        for task, queue in sorted(waiting)
-    ] or [Finding("tasks", "ok", "every due run has a worker for its task")]
+def _unserved(waiting: Iterable[tuple[str, str]], known: Collection[str], start: Callable[[str], str]) -> list[Finding]:
+    """About due runs that no live worker can take, by task and queue. `start` is the command for a worker that serves a
+    queue."""
+    found = []
+    for task, queue in sorted(waiting):
+        meant = None if task in known else nearest_task(task, known)
+        remedy = f"start a worker with this task, that serves the queue: {start(queue)}"
+        if meant is not None:
+            remedy = f"did you mean {meant!r}? If so, cancel the jobs, and submit them again. Otherwise {remedy}"
+        told = f"runs of {task} are due in the queue {queue}, and no live worker provides the task there"
+        found.append(Finding("tasks", "problem", told, remedy))
+    return found or [Finding("tasks", "ok", "every due run has a worker for its task")]
 
 
 async def _encryption(store: Store, settings: Settings) -> list[Finding]:
@@ -287,10 +291,10 @@ async def _server(settings: Settings) -> list[Finding]:
     """What the server of an embedded file knows, which no other process may read."""
     from duetime.client import AsyncClient
 
-    url, key = find_server(settings)
     try:
+        url, key = find_server(settings)
         async with AsyncClient(url, key, tries=1, tls=ClientTls.of(settings)) as client:
-            me, stats = await client.get_me(), await client.get_stats()
+            me, stats, tasks = await client.get_me(), await client.get_stats(), await client.list_tasks()
     except DuetimeError as error:
         return [failed("server", error)]
     told = f"{without_password(url)} answers, version {me.version}"
@@ -298,8 +302,11 @@ async def _server(settings: Settings) -> list[Finding]:
     found = [
         Finding("server", "ok" if same else "warning", told, None if same else f"this is {__version__}: update one")
     ]
-    unserved = [each for each in stats.waiting if not each.has_worker]
-    return [*found, *_unserved([(each.task, each.queue) for each in unserved])]
+    unserved = [(each.task, each.queue) for each in stats.waiting if not each.has_worker]
+    start = f"duetime worker MODULE:APP --url {without_password(url)}, with a worker key in DUETIME_KEY"
+    if settings.url is None:
+        start = f"duetime up MODULE:APP in place of the server; or beside it: {start} (duetime keys create worker NAME)"
+    return [*found, *_unserved(unserved, [each.name for each in tasks.items if each.workers], lambda _: start)]
 
 
 # SQLite
@@ -319,7 +326,7 @@ def _file(path: Path, file: "FileFindings") -> Finding:
     if not path.exists():
         return Finding("database", "ok", f"SQLite in {path}, which does not exist yet", "`duetime up` creates it")
     used = "no process uses it" if file.owner is None else f"process {file.owner} uses it"
-    return Finding("database", "ok", f"SQLite in {path}, {_size(path.stat().st_size)}; {used}")
+    return Finding("database", "ok", f"SQLite in {path}, {_size(path.stat().st_size + _wal_size(path))}; {used}")
 
 
 def _key_of_file(settings: Settings) -> list[Finding]:
@@ -344,11 +351,18 @@ def _disk(path: Path) -> list[Finding]:
     status: Status = "ok" if free > _LITTLE_SPACE else "warning" if free > _NO_SPACE else "problem"
     remedy = None if status == "ok" else "free space: a full disk stops every write"
     found = [Finding("disk", status, f"{_size(free)} are free in {folder}", remedy)]
-    wal = path.with_name(f"{path.name}-wal")
-    if wal.exists() and (size := wal.stat().st_size) > _LONG_WAL:
+    if (size := _wal_size(path)) > _LONG_WAL:
         remedy = "end long readers of the file (a backup, a shell): the log is emptied when none is left"
         found.append(Finding("wal", "warning", f"the write-ahead log has {_size(size)}", remedy))
     return found
+
+
+def _wal_size(path: Path) -> int:
+    """The bytes that wait in the write-ahead log; 0 without a log, which the last process removes."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _workers_of(file: "FileFindings") -> Finding:
