@@ -19,7 +19,7 @@ from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.defaults import Defaults
 from duetime.model.job import DEFAULT_TENANT
 from tests.contract.hands import hand
-from tests.support.command import Command, run
+from tests.support.command import Command, only_line, run
 from tests.support.served import Served
 from tests.support.signing import ISSUER, pem, token
 from tests.support.waiting import eventually
@@ -518,6 +518,33 @@ def test_commands_find_the_server_of_the_folder(tmp_path: Path) -> None:
         assert code == 0, command
         assert {job["task"] for job in command.lines} <= {"hello", "tick"} or command.lines
         assert up.stop() == 0
+
+
+def test_a_process_that_uses_the_file_without_a_server_is_named(tmp_path: Path) -> None:
+    data = ["--data-dir", str(tmp_path / "data")]
+    with Command(tmp_path, "worker", "examples.hello:app", "--embedded", *data, "--json") as owner:
+        owner.until(lambda owner: '"up"' in owner.stdout)
+        for left in (None, "http://127.0.0.1:9"):
+            if left is not None:  # by a server that was killed
+                (tmp_path / "data" / "server-url").write_text(left)
+            for group in ("jobs", "dead"):
+                code, command = run(tmp_path, group, "list", *data)
+                assert code == 2
+                assert f"process {owner.pid} uses the file {tmp_path / 'data' / 'duetime.db'}" in only_line(command)
+                assert "serves no API (stop it and start `duetime up MODULE:APP`" in only_line(command)
+        code, command = run(tmp_path, "doctor", *data)
+        assert (code, "✗ server       process" in command.stdout, command.stderr) == (2, True, "")
+        assert owner.stop() == 0
+
+
+async def test_without_a_key_the_error_says_how_to_get_one(served: Served, tmp_path: Path) -> None:
+    environ = {"DUETIME_URL": served.url, "HOME": str(tmp_path)}
+    code, command = await asyncio.to_thread(run, tmp_path, "jobs", "list", environ=environ)
+    assert (code, f"error  key: {served.url} needs a key (set DUETIME_KEY; " in only_line(command)) == (6, True)
+    assert "`duetime root-key`" in command.stderr and "`duetime login`" in command.stderr
+    environ["DUETIME_KEY"] = "dt_live_" + "0" * 40
+    code, command = await asyncio.to_thread(run, tmp_path, "jobs", "list", environ=environ)
+    assert (code, "error  key: the key is unknown" in only_line(command)) == (6, True)
 
 
 async def test_keys_expire_and_are_bound(duetime: Duetime, served: Served) -> None:

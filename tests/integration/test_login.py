@@ -158,7 +158,7 @@ async def test_logging_out_forgets_here_and_there(api: Served, provider: Identit
         logins.remove(api.url)
     assert StoredLogins().login(api.url) is None
     async with AsyncClient(api.url) as client:
-        with pytest.raises(DuetimeError, match="no API key"):
+        with pytest.raises(DuetimeError, match="needs a key"):
             await client.get_me()
 
 

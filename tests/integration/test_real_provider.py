@@ -117,7 +117,7 @@ def test_the_command_line_logs_in_renews_and_logs_out(site: Site, way: str) -> N
     (left,) = site.run("logout").lines
     assert (left["was_logged_in"], left["revoked"]) == (True, True)
     assert json.loads(path.read_text()) == {}
-    assert "no API key" in (out := site.run("whoami")).stderr + out.stdout
+    assert "needs a key" in (out := site.run("whoami")).stderr + out.stdout
 
 
 def test_a_service_uses_its_client_credentials(site: Site) -> None:

@@ -24,6 +24,7 @@ from duetime.client.server_errors import error_of, is_transient, retry_after
 from duetime.clock import SystemClock
 from duetime.crypto.tls import ClientTls
 from duetime.errors import (
+    AccessDenied,
     DuetimeError,
     InvalidInput,
     KeyInFlight,
@@ -46,6 +47,10 @@ _LONGEST_WAIT = 60.0
 _CONNECT = 10.0
 _LONGEST_LINE = 8 * 1024**2
 """Bytes: one event can name all jobs of a large batch. aiohttp accepts lines of twice its buffer."""
+_GET_KEY = (
+    "set DUETIME_KEY; `duetime root-key` creates a key if you have the database, and `duetime login` uses your own"
+    " account instead"
+)
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
@@ -187,7 +192,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.url, error) from error
         if answer.status >= 400:
-            raise _failed(answer.status, body, answer.headers)
+            raise self._failed(answer.status, body, answer.headers)
         return Response(answer.status, answer.headers, body)
 
     async def stream(self, path: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[bytes]:
@@ -202,11 +207,20 @@ class Transport:
                 self.url + path, headers=sent, timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl
             ) as answer:
                 if answer.status >= 400:
-                    raise _failed(answer.status, await answer.read(), answer.headers)
+                    raise self._failed(answer.status, await answer.read(), answer.headers)
                 async for line in answer.content:
                     yield line
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _unreachable(self.url, error) from error
+
+    def _failed(self, status: int, body: bytes, headers: Mapping[str, str]) -> DuetimeError:
+        """The error of a response. What the server says about the header is said about the key, which callers give."""
+        failed = _failed(status, body, headers)
+        if status == 401 and self._key is None:
+            return AccessDenied(f"{without_password(self.url)} needs a key", field="key", remedy=_GET_KEY)
+        if failed.field == "Authorization":
+            failed.field = "key"
+        return failed
 
     @property
     def _ssl(self) -> ssl.SSLContext | bool:
