@@ -116,3 +116,11 @@ def test_data_can_be_read(page: Path) -> None:
     for block in _FENCED.finditer(page.read_text(encoding="utf-8")):
         if (read := readers.get(block["kind"])) is not None:
             read(re.sub(r",\s*…\s*(?=[}\]])", "", block["code"]))
+
+
+def test_every_check_of_doctor_is_described() -> None:
+    source = (ROOT / "src/duetime/node/diagnosis.py").read_text()
+    made = set(re.findall(r'(?:Finding|failed)\(\s*"(\w+)"', source)) | {"app"}
+    section = (ROOT / "docs/cli.md").read_text().partition("## Checking an installation")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == made

@@ -37,7 +37,7 @@ def _instead_of(found: object, module_name: str) -> str:
     if apps:
         return f"give {' or '.join(f'{module_name}:{app}' for app in apps)}"
     if type(found).__name__ == "Celery":
-        return f"create one in {module_name}, jobs = duetime.App(), and give {module_name}:jobs: see docs/from-celery.md"
+        return f"create one, jobs = duetime.App(), and give {module_name}:jobs: see docs/from-celery.md"
     return f"{module_name} contains no App: create one, app = duetime.App()"
 
 
