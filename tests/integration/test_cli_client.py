@@ -168,6 +168,44 @@ async def test_a_schedule_is_steered(duetime: Duetime) -> None:
     assert "CANCELLED" in (await duetime("jobs", "show", job_id)).stdout
 
 
+async def test_a_job_is_named_by_its_key(duetime: Duetime) -> None:
+    scheduled = ("schedule", "report", "every weekday at 9am", "--job-key", "morning-tea", "--json")
+    (first,) = facts(await duetime(*scheduled))
+    facts(await duetime("jobs", "cancel", "morning-tea", "--json"))
+    (second,) = facts(await duetime(*scheduled))
+    assert first["job_id"] != second["job_id"]
+    for command in ("show", "status", "pause", "resume"):
+        (answer,) = facts(await duetime("jobs", command, "morning-tea", "--json"))
+        assert answer["job_id"] == second["job_id"]
+    facts(await duetime("jobs", "edit", "morning-tea", "--name", "tea", "--json"))
+    (run,) = facts(await duetime("jobs", "trigger", "morning-tea", "--json"))
+    assert [each["run_id"] for each in facts(await duetime("runs", "list", "--job", "morning-tea", "--json"))] == [
+        run["run_id"]
+    ]
+    assert facts(await duetime("dead", "list", "--job", "morning-tea", "--json")) == []
+    facts(await duetime("jobs", "delete", "morning-tea", "--yes", "--json"))
+
+
+async def test_an_id_of_another_kind_is_answered_with_the_command_for_it(duetime: Duetime) -> None:
+    (receipt,) = facts(await duetime("submit", "report", "--json"))
+    job_id = receipt["job_id"]
+    for command in (("runs", "show"), ("runs", "retry"), ("dead", "replay")):
+        told = refused(await duetime(*command, job_id))
+        assert f"{job_id} is the id of a job (duetime jobs show {job_id} shows it" in told
+        assert f"duetime runs list --job {job_id}" in told
+    (run,) = facts(await duetime("runs", "list", "--json"))
+    assert f"(duetime runs show {run['run_id']} shows it" in refused(await duetime("jobs", "show", run["run_id"]))
+    missing = await duetime("jobs", "show", "evening-tea")
+    assert missing.exit_code == 1
+    assert "no job with the id or key evening-tea (search for it: duetime jobs list evening-tea)" in missing.stderr
+
+
+async def test_trends_say_how_old_they_are(duetime: Duetime) -> None:
+    trends = await duetime("trends")
+    told = "nothing ended in this time; the newest figures are up to two minutes old\n"
+    assert (trends.exit_code, trends.stdout, trends.stderr) == (0, "", told)
+
+
 async def test_a_job_is_edited(duetime: Duetime) -> None:
     facts(await duetime("calendars", "put", "holidays", "2030-12-25", "--json"))
     days = ("--not-on", "sun", "--not-on", "2030-12-24", "--not-on", "holidays")

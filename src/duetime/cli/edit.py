@@ -4,8 +4,8 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from duetime.cli import completion
 from duetime.cli.job_options import Args, Arguments, read_arguments
+from duetime.cli.named_jobs import JobName, job_id_of
 from duetime.cli.server_commands import ServerCommand, server_command
 from duetime.errors import InvalidInput
 from duetime.spec.derived import OF_EDITS
@@ -24,7 +24,7 @@ _NOTHING: dict[str, Any] = {
 @server_command
 def edit(
     command: ServerCommand,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=completion.job)],
+    job: JobName,
     arguments: Arguments = None,
     args: Args = None,
     without: Annotated[
@@ -40,7 +40,7 @@ def edit(
     changes: dict[str, Any] = {**options, **({} if replaced is None else {"args": replaced}), **_removed(without)}
     if not changes:
         raise InvalidInput("no change was given", field="jobs edit", remedy="see duetime jobs edit --help")
-    command.show(command.client.change_job(job, version=version, **changes))
+    command.show(command.client.change_job(job_id_of(command, job), version=version, **changes))
 
 
 def _removed(names: list[str] | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import typer
 from duetime.cli import completion
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
+from duetime.cli.named_jobs import JobName, job_id_of
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.run_view import show_why
 from duetime.cli.server_commands import ServerCommand, Yes, limited, list_command, server_command
@@ -15,7 +16,6 @@ application = group("Inspect and control jobs.")
 
 application.command("edit")(edit)
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=completion.job)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows.")]
 
 
@@ -65,58 +65,58 @@ def list_jobs(
 
 @application.command()
 @server_command
-def show(command: ServerCommand, job: JobId) -> None:
+def show(command: ServerCommand, job: JobName) -> None:
     """Show one job."""
-    command.show(command.client.get_job(job))
+    command.show(command.client.get_job(job_id_of(command, job)))
 
 
 @application.command()
 @server_command
-def status(command: ServerCommand, job: JobId) -> None:
+def status(command: ServerCommand, job: JobName) -> None:
     """Show the state of a job: its last run, its next one, and why it failed."""
-    command.show(command.client.get_job_status(job))
+    command.show(command.client.get_job_status(job_id_of(command, job)))
 
 
 @application.command()
 @server_command
-def why(command: ServerCommand, job: JobId) -> None:
+def why(command: ServerCommand, job: JobName) -> None:
     """Say why a job waits, and what to do about it."""
-    show_why(command, command.client.explain_job(job))
+    show_why(command, command.client.explain_job(job_id_of(command, job)))
 
 
 @application.command()
 @server_command
-def cancel(command: ServerCommand, job: JobId) -> None:
+def cancel(command: ServerCommand, job: JobName) -> None:
     """Cancel a job; a running run is asked to stop."""
-    command.show(command.client.cancel_job(job))
+    command.show(command.client.cancel_job(job_id_of(command, job)))
 
 
 @application.command()
 @server_command
-def pause(command: ServerCommand, job: JobId) -> None:
+def pause(command: ServerCommand, job: JobName) -> None:
     """Pause a job until it is resumed."""
-    command.show(command.client.pause_job(job))
+    command.show(command.client.pause_job(job_id_of(command, job)))
 
 
 @application.command()
 @server_command
-def resume(command: ServerCommand, job: JobId) -> None:
+def resume(command: ServerCommand, job: JobName) -> None:
     """Resume a job. Its misfire policy decides about missed occurrences."""
-    command.show(command.client.resume_job(job))
+    command.show(command.client.resume_job(job_id_of(command, job)))
 
 
 @application.command()
 @server_command
-def trigger(command: ServerCommand, job: JobId, idempotency_key: IdempotencyKey = None) -> None:
+def trigger(command: ServerCommand, job: JobName, idempotency_key: IdempotencyKey = None) -> None:
     """Start an extra run now."""
-    command.show(command.client.trigger_job(job, idempotency_key=idempotency_key))
+    command.show(command.client.trigger_job(job_id_of(command, job), idempotency_key=idempotency_key))
 
 
 @application.command()
 @server_command
 def backfill(
     command: ServerCommand,
-    job: JobId,
+    job: JobName,
     start: Annotated[str, typer.Argument(help="Start of the range (RFC 3339).")],
     end: Annotated[str, typer.Argument(help="End of the range (RFC 3339).")],
     limit: Annotated[int | None, typer.Option("--limit", help="Refuse if the range has more runs than this.")] = None,
@@ -124,14 +124,16 @@ def backfill(
     idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Create the runs of a past range."""
-    command.show(command.client.backfill_job(job, start, end, limit=limit, rate=rate, idempotency_key=idempotency_key))
+    job_id, key = job_id_of(command, job), idempotency_key
+    command.show(command.client.backfill_job(job_id, start, end, limit=limit, rate=rate, idempotency_key=key))
 
 
 @application.command()
 @server_command
-def delete(command: ServerCommand, job: JobId, yes: Yes = False) -> None:
+def delete(command: ServerCommand, job: JobName, yes: Yes = False) -> None:
     """Delete a job; its history stays until its retention ends."""
+    job_id = job_id_of(command, job)
     if command.must_confirm(yes=yes):
-        found = command.client.get_job(job)
-        command.confirm(f"Delete {job} ({' '.join(filter(None, (found.task, found.name)))})?")
-    command.show(command.client.delete_job(job))
+        found = command.client.get_job(job_id)
+        command.confirm(f"Delete {job_id} ({' '.join(filter(None, (found.task, found.name)))})?")
+    command.show(command.client.delete_job(job_id))

@@ -10,6 +10,7 @@ from duetime.cli import completion
 from duetime.cli.follow import follow
 from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
+from duetime.cli.named_jobs import RunId, job_id_of, run_id_of
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
 from duetime.cli.run_view import show_run, show_why
@@ -25,11 +26,12 @@ _WAITING = ("PENDING", "BLOCKED", "RETRYING", "IN_STREAM")
 _COUNTED = 1000
 """The maximum count in a confirmation question."""
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_…", autocompletion=completion.run)]
 MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this run.")]
 Task = Annotated[str | None, typer.Option("--task", autocompletion=completion.task)]
 Queue = Annotated[str | None, typer.Option("--queue", autocompletion=completion.queue)]
-Job = Annotated[str | None, typer.Option("--job", help="Only runs of this job.", autocompletion=completion.job)]
+Job = Annotated[
+    str | None, typer.Option("--job", help="Only runs of this job: its id or key.", autocompletion=completion.job)
+]
 Error = Annotated[str | None, typer.Option("--error", help="Only runs whose error contains this text.")]
 Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only runs of this error group.")]
 Everything = Annotated[bool, typer.Option("--all", help="All dead letters, if no filter is given.")]
@@ -58,7 +60,7 @@ def list_runs(
     found = (
         command.client.runs(status=status, task=task, queue=queue, owner=owner, **bounds)
         if job is None
-        else command.client.runs_of_job(job, status=status, **bounds)
+        else command.client.runs_of_job(job_id_of(command, job), status=status, **bounds)
     )
     show_runs(command, limited(found, limit), "no runs match. duetime jobs lists the jobs, with their next runs")
     if command.form == "text":
@@ -87,6 +89,7 @@ def show(
     ] = False,
 ) -> None:
     """Show a run: its attempts on a timeline, with their logs and errors, and its result."""
+    run = run_id_of(run)
     if following:
         if follow(command, run).status != "SUCCEEDED":
             raise typer.Exit(1)
@@ -102,21 +105,21 @@ def show(
 @server_command
 def why(command: ServerCommand, run: RunId) -> None:
     """Say why a run waits, and what to do about it."""
-    show_why(command, command.client.explain_run(run))
+    show_why(command, command.client.explain_run(run_id_of(run)))
 
 
 @runs.command()
 @server_command
 def cancel(command: ServerCommand, run: RunId) -> None:
     """Cancel a run that waits, or ask a running one to stop."""
-    command.show(command.client.cancel_run(run))
+    command.show(command.client.cancel_run(run_id_of(run)))
 
 
 @runs.command()
 @server_command
 def retry(command: ServerCommand, run: RunId, idempotency_key: IdempotencyKey = None) -> None:
     """Retry a run. A run that has ended is repeated once, by a new run."""
-    command.show(command.client.retry_run(run, idempotency_key=idempotency_key))
+    command.show(command.client.retry_run(run_id_of(run), idempotency_key=idempotency_key))
 
 
 @dead.command("list")
@@ -131,8 +134,8 @@ def list_dead(
     limit: Limit = 50,
 ) -> None:
     """List dead letters, newest first."""
-    wanted = {"task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
-    found = command.client.dead_letters(**wanted, page_size=min(limit, 200))
+    given = {"task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
+    found = command.client.dead_letters(**_given(command, given), page_size=min(limit, 200))
     command.table(
         limited(found, limit),
         "run_id task died=died_at attempts=attempt fingerprint error",
@@ -226,10 +229,20 @@ def first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0][:100]
 
 
+def _given(command: ServerCommand, filters: dict[str, str | None]) -> dict[str, Any]:
+    """The filters that are given, with the id of a job that is named by its key."""
+    wanted = {name: value for name, value in filters.items() if value is not None}
+    if "run_id" in wanted:
+        wanted["run_id"] = run_id_of(wanted["run_id"])
+    if "job_id" in wanted:
+        wanted["job_id"] = job_id_of(command, wanted["job_id"])
+    return wanted
+
+
 def _wanted(command: ServerCommand, given: dict[str, str | None], *, everything: bool) -> dict[str, Any]:
     """The filter, restricted to runs that are dead by now, on the server's clock. While the cause persists, replayed
     runs die again, and would be replayed forever."""
-    wanted = {name: value for name, value in given.items() if value is not None}
+    wanted = _given(command, given)
     if not wanted and not everything:
         raise typer.BadParameter("give a RUN, --task, --queue, --job, --error, --fingerprint or --all")
     return wanted | {"end_time": command.client.get_me().now}

@@ -195,6 +195,10 @@ def workers(
     )
 
 
+# A minute is counted after it has ended (`model/trends.py`).
+_NEWEST_FIGURES = "the newest figures are up to two minutes old"
+
+
 class TrendRange(StrEnum):
     HOUR = "hour"
     DAY = "day"
@@ -206,10 +210,14 @@ def trends(
     command: ServerCommand,
     range: Annotated[TrendRange, typer.Option("--range", help="The last hour, day or week.")] = TrendRange.HOUR,
 ) -> None:
-    """Show lag, duration and throughput over the last hour, day or week. Steps in which nothing ended are omitted."""
+    """Show lag, duration and throughput over the last hour, day or week. Steps in which nothing ended are omitted. The
+    newest figures are up to two minutes old."""
     found = command.client.get_trends(range.value)
+    steps = [step for step in found.steps if step.duration or step.succeeded or step.failed]
     command.table(
-        [step for step in found.steps if step.duration or step.succeeded or step.failed],
+        steps,
         "at succeeded failed retried lost lag_p50=lag.p50 lag_p95=lag.p95 took_p50=duration.p50 took_p95=duration.p95",
-        "nothing ended in this time",
+        f"nothing ended in this time; {_NEWEST_FIGURES}",
     )
+    if command.form == "text" and steps:
+        err.print(f"[dim]{_NEWEST_FIGURES}[/]", soft_wrap=True)
