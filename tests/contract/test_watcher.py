@@ -34,8 +34,21 @@ async def test_runs_that_nobody_can_take_are_told_once(store: Store, time: Time)
     assert await heard(store, mark) == []
     time.advance(seconds=GRACE.total_seconds())
     await watcher.tick()
+    assert await heard(store, mark) == [], "a worker of this node may be about to register"
+    await watcher.tick()
     await watcher.tick()
     assert await heard(store, mark) == [(TENANT, 1)]
+
+
+async def test_a_worker_that_registers_after_the_first_look_is_in_time(store: Store, time: Time) -> None:
+    watcher = Watcher(store)
+    mark = await store.events.keep_listening(HOUR)
+    await submit(store, job(task="known"))
+    time.advance(seconds=60)
+    await watcher.tick()
+    await enter(store, tasks=("known",))
+    await watcher.tick()
+    assert await heard(store, mark) == [] and watcher.unserved == 0
 
 
 async def test_a_worker_for_other_queues_or_tenants_does_not_count(store: Store, time: Time) -> None:
@@ -45,7 +58,8 @@ async def test_a_worker_for_other_queues_or_tenants_does_not_count(store: Store,
     await enter(store, tasks=("known",), queues=("quick",))
     await enter(store, tasks=("known",), tenant_id=TENANT + 1)
     time.advance(seconds=GRACE.total_seconds())
-    await watcher.tick()
+    for _ in range(2):
+        await watcher.tick()
     assert await heard(store, mark) == [(TENANT, 1)]
     await enter(store, tasks=("known",), queues=("slow",), tenant_id=TENANT)
     await watcher.tick()

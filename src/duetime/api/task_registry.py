@@ -53,7 +53,7 @@ class Tasks:
             task, warnings[given] = kind_of(given), ()
             if task not in known:
                 unknown += 1
-                meant = self._nearest(tenant_id, task, known) if suggest and unknown <= _MOST_MEANT else None
+                meant = self._meant_by(tenant_id, task, known) if suggest and unknown <= _MOST_MEANT else None
                 warnings[given] = (self._warning(task, meant),)
         return warnings
 
@@ -66,10 +66,10 @@ class Tasks:
         asked = "" if meant is None else f"; did you mean {meant!r}?"
         return f"no worker provides the task {task!r} now: the job waits until one does{asked}"
 
-    def _nearest(self, tenant_id: int, task: str, known: Collection[str]) -> str | None:
+    def _meant_by(self, tenant_id: int, task: str, known: Collection[str]) -> str | None:
         meant = self._meant.get((tenant_id, task))
         if meant is None:
-            meant = self._meant.put((tenant_id, task), _nearest(task, known) or "")
+            meant = self._meant.put((tenant_id, task), nearest_task(task, known) or "")
         return meant or None
 
     async def has(self, tenant_id: int, task: str) -> bool:
@@ -110,7 +110,7 @@ class Tasks:
             del self._checks[next(iter(self._checks))]
 
 
-def _nearest(task: str, known: Collection[str]) -> str | None:
+def nearest_task(task: str, known: Collection[str]) -> str | None:
     """The most similar task: one with this name in another module, else one with a similar spelling."""
     close = sorted(name for name in known if name.endswith(f".{task}"))
     if not close and len(task) * sum(map(len, known)) <= _MOST_COMPARED:

@@ -1,7 +1,8 @@
 """The watcher reports due runs that no live worker can take.
 
 Such runs wait without any other sign. The watcher logs each lane once and notifies listeners, until a worker that
-provides the task appears.
+provides the task appears. A lane is reported when it was found twice in a row: a node that has just started may look
+before its own worker has registered.
 """
 
 import logging
@@ -30,6 +31,8 @@ class Watcher:
         self._store = store
         self._interval = interval.total_seconds()
         self._lanes = LaneFollower(store.claims)
+        self._found: set[int] = set()
+        """The lanes of the last tick."""
         self._reported: set[int] = set()
 
     @property
@@ -43,8 +46,9 @@ class Watcher:
         # A node serves its own internal jobs itself.
         others = {lane_id: lane for lane_id, lane in lanes.items() if lane.key.tenant_id != INTERNAL_TENANT}
         waiting = await unserved_lanes(self._store, others)
+        confirmed = waiting.keys() & self._found
         by_tenant: dict[int, list[UUID]] = defaultdict(list)
-        for lane_id in waiting.keys() - self._reported:
+        for lane_id in confirmed - self._reported:
             key, run_id = others[lane_id].key, waiting[lane_id]
             by_tenant[key.tenant_id].append(run_id)
             log.warning(
@@ -55,7 +59,7 @@ class Watcher:
             )
         for tenant_id, run_ids in by_tenant.items():
             await self._store.events.tell(EventKind.NO_WORKER, tenant_id, run_ids)
-        self._reported = set(waiting)
+        self._found, self._reported = set(waiting), confirmed
         return self._interval
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from duetime.api.data_folder import ENCRYPTION_KEY
-from duetime.api.task_registry import _nearest as nearest_task
+from duetime.api.task_registry import nearest_task
 from duetime.client.server_address import find_server, is_served
 from duetime.clock import SystemClock
 from duetime.crypto.sealer import key_name_of
