@@ -230,6 +230,40 @@ async def test_it_works_for_a_server(app: App, served: Served) -> None:
         assert await (await app.submit("echo", {"text": "x"})).result(PATIENCE) == "x"
 
 
+UNCONFIGURED = """
+import asyncio
+from duetime import App
+
+app = App(database_url="sqlite:///jobs.db")
+
+@app.task(name="in_a_process", process=True, retries=0)
+def in_a_process() -> None:
+    in_the_loop.submit()
+    raise LookupError("broken there")
+
+@app.task(name="in_the_loop", retries=0)
+async def in_the_loop() -> None:
+    raise ValueError("broken here")
+
+async def main() -> None:
+    async with app.running():
+        in_the_loop.submit()
+        await app.wait(await in_the_loop.submit(), "20s")
+        await app.wait(await in_a_process.submit(), "20s")
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_host_that_configures_no_logging_sees_what_went_wrong(tmp_path: Path) -> None:
+    ended = _program(tmp_path, UNCONFIGURED)
+    assert ended.returncode == 0, ended.stderr
+    assert "in_the_loop failed, not retried: ValueError: broken here" in ended.stderr
+    assert "in_a_process failed, not retried: LookupError: broken there" in ended.stderr
+    assert ended.stderr.count("`in_the_loop.submit` was never awaited") == 2, "once here, once in the child"
+
+
 def test_what_people_look_for_first() -> None:
     app = App()
     with pytest.raises(InvalidInput, match=r"^run: app.run\(run\) reads a stored run.*app\.start\(\)"):
@@ -283,6 +317,20 @@ def test_a_forked_child_does_not_run_it_and_the_end_of_the_program_stops_it(tmp_
     run = app.sync.run(run_id)
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1), "it could finish, although stop() was never called"
     app.sync.close()
+
+
+def _program(folder: Path, text: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    """Run a script, which a child process can import."""
+    (folder / "program.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
 
 async def _echo(text: str) -> str:

@@ -55,6 +55,8 @@ def serve(end: socket, tickets: socket, hidden: dict[str, str] | None) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocked it during the start
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
+    # The worker gets these lines. Without a handler, Python would also write the warnings to standard error.
+    logging.getLogger("duetime.task").addHandler(logging.NullHandler())
     pipe = Pipe(end)
     orders = _Orders(pipe, tickets)
     imported: set[str] = set()
@@ -226,6 +228,3 @@ class _ForwardingLog(AttemptLog):
 
     def add(self, when: datetime, level: str, text: str) -> None:
         self._forward("log", (when, level, text))
-
-
-logging.getLogger("duetime").addHandler(logging.NullHandler())
