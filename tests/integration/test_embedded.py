@@ -333,6 +333,42 @@ def _program(folder: Path, text: str, **environ: str) -> "subprocess.CompletedPr
     )
 
 
+UNSTOPPED = """
+import time
+from pathlib import Path
+from duetime import App
+
+app = App(database_url="sqlite:///jobs.db")
+
+@app.task(name="slow", process=True, retries=0)
+def slow(seconds: float) -> str:
+    Path("begun").touch()
+    time.sleep(seconds)
+    return "finished"
+
+if __name__ == "__main__":
+    app.start()
+    print(slow.sync.submit(seconds=SECONDS).run_id, flush=True)
+    while not Path("begun").exists():
+        time.sleep(0.01)
+    END
+"""
+
+
+@pytest.mark.parametrize("end", ["pass", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize(("seconds", "left"), [("1", (RunState.SUCCEEDED, 1)), ("600", (RunState.PENDING, 0))])
+def test_a_process_may_finish_when_the_program_ends_without_stop(
+    tmp_path: Path, end: str, seconds: str, left: tuple[RunState, int]
+) -> None:
+    program = UNSTOPPED.replace("SECONDS", seconds).replace("END", end)
+    ended = _program(tmp_path, program, DUETIME_GRACE="20s" if seconds == "1" else "100ms")
+    assert ended.stderr.count("Traceback") == (end != "pass"), ended.stderr
+    app = App(database_url=f"sqlite:///{tmp_path}/jobs.db")
+    run = app.sync.run(ended.stdout.strip())
+    app.sync.close()
+    assert (run.state, run.attempt) == left
+
+
 async def _echo(text: str) -> str:
     return text
 

@@ -125,12 +125,14 @@ class _Thread:
         except BaseException:
             self._on_end()
             raise
-        atexit.register(self._stop_at_exit)
         try:
             self._ready.result()
         except BaseException:
             self.stop()
             raise
+        # Exit handlers run in reverse order. The one of `multiprocessing`, which kills the children, was registered
+        # during the start.
+        atexit.register(self._stop_at_exit)
 
     def stop(self) -> None:
         """Stop gracefully, and wait for the end. An interrupt while it waits stops it at once."""

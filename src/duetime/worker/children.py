@@ -17,8 +17,10 @@ import asyncio
 import multiprocessing
 import signal
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
@@ -37,6 +39,7 @@ from duetime.worker.running_attempt import Running
 _spawn = multiprocessing.get_context("spawn")
 _LAST_BYTES = 1.0
 """Seconds to wait for the last messages of a killed child."""
+_FIRST_GLANCE = 0.001
 _GLANCE = 0.05
 
 
@@ -163,12 +166,13 @@ class Child(asyncio.Protocol):
             asyncio.get_running_loop().call_later(_LAST_BYTES, self._cut)
         self._killed = True
 
-    def exit_code(self, within: float) -> int | None:
-        """The exit code; None when it has not exited within so many seconds. `join` is not enough: it also waits for
-        every process that the child has started."""
-        deadline = monotonic() + within
+    async def exit_code(self, within: float) -> int | None:
+        """The exit code; None when it has not exited within so many seconds. `join` would also wait for every process
+        that the child has started."""
+        deadline, pause = monotonic() + within, _FIRST_GLANCE
         while (found := self.process.exitcode) is None and monotonic() < deadline:
-            self.process.join(_GLANCE)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _GLANCE)
         return found
 
     def retire(self) -> None:
@@ -226,7 +230,22 @@ class Child(asyncio.Protocol):
             self._start_deadline = None
 
 
-def start_child() -> tuple[SpawnProcess, Ends]:
+async def start_child() -> tuple[SpawnProcess, Ends]:
+    """Start a child, on a thread of its own: it takes long, and the event loop's default threads may all be blocked by
+    tasks. No pool of threads accepts work while a program ends, and runs may still be in progress then."""
+    started: Future[tuple[SpawnProcess, Ends]] = Future()
+    threading.Thread(target=_start_child, args=(started,), name="duetime-process", daemon=True).start()
+    return await asyncio.wrap_future(started)
+
+
+def _start_child(started: "Future[tuple[SpawnProcess, Ends]]") -> None:
+    try:
+        started.set_result(_child())
+    except BaseException as error:
+        started.set_exception(error)
+
+
+def _child() -> tuple[SpawnProcess, Ends]:
     messages, theirs = socket.socketpair()
     tickets, tickets_back = socket.socketpair()
     try:

@@ -16,7 +16,6 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from duetime.clock import monotonic
@@ -69,8 +68,6 @@ class ProcessExecutor:
         self._claim_ahead = claim_ahead
         self._prefetch = Prefetch(size, MOST_AHEAD, self._claim)
         self._limits = (max_result, max_log_lines)
-        self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
-        """Its own threads, for slow operations: the event loop's default threads may all be blocked by tasks."""
         self._loop = asyncio.get_running_loop()
         self._waiting = Backlog(self._all_are_busy, self._give_back, self._recall_late)
         self._children: set[Child] = set()
@@ -109,7 +106,6 @@ class ProcessExecutor:
             if each.held:
                 each.kill()
             each.retire()
-        self._helpers.shutdown(wait=False)
 
     def _assign(self) -> None:
         """Give waiting runs to children, and start as many children as are needed."""
@@ -167,7 +163,7 @@ class ProcessExecutor:
 
     async def _add_child(self) -> None:
         try:
-            process, ends = await self._loop.run_in_executor(self._helpers, start_child)
+            process, ends = await start_child()
             await self._loop.create_unix_connection(
                 lambda: Child(process, ends, self._on_started, self._on_message, self._on_read, self._on_exit),
                 sock=ends.messages,
@@ -261,7 +257,7 @@ class ProcessExecutor:
             self._assign()
 
     async def _take_leave(self, worker: Child, unborn: list[Running], problem: Exception | None) -> None:
-        exitcode = await self._loop.run_in_executor(self._helpers, worker.exit_code, _LAST_WORD)
+        exitcode = await worker.exit_code(_LAST_WORD)
         worker.kill()  # it may have closed its end and still be alive
         while worker.held:
             self._lost(worker.let_go(), problem, exitcode)
