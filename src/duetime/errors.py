@@ -12,6 +12,7 @@
     │   ├── StaleVersion        the job was edited meanwhile: read it again
     │   ├── CalendarInUse       jobs exclude the days of this calendar
     │   ├── NoEncryptionKey     the data must be encrypted, and this process has no key
+    │   ├── ImportedByChild     a child process imports a module: the app cannot be used until that has ended
     │   └── NameTaken           the name is already in use
     ├── QuotaExceeded           the tenant is at its limit
     │   └── StreamFull          the queue's stream holds as many messages as it may
@@ -111,6 +112,10 @@ class CalendarInUse(Conflict):
 
 class NoEncryptionKey(Conflict):
     """The data must be encrypted, and this process has no encryption key."""
+
+
+class ImportedByChild(Conflict):
+    """A module uses or starts the app when a child process imports it. Every child would do it again."""
 
 
 class NameTaken(Conflict):

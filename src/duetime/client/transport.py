@@ -37,6 +37,7 @@ from duetime.model.nonce import HEADER, moved
 from duetime.process.forks import reset_in_children
 from duetime.settings.kinds import without_password
 from duetime.telemetry.traces import current_headers
+from duetime.worker.import_guard import refuse_at_import
 
 T = TypeVar("T")
 
@@ -89,6 +90,7 @@ class Transport:
         return before
 
     async def open(self) -> None:
+        refuse_at_import("calls a server")
         if self._session is None or self._session.closed:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from duetime.errors import Conflict
 from duetime.process.forks import reset_in_children
 from duetime.sdk.app import App
+from duetime.worker.import_guard import refuse_at_import
 
 if TYPE_CHECKING:
     from duetime.embedded.supervisor import Supervisor
@@ -86,6 +87,7 @@ class Embedding:
             raise Conflict(f"this app does not run in this process, but in its parent {self._forked_from}")
 
     def _take(self, place: "_Thread | asyncio.AbstractEventLoop") -> None:
+        refuse_at_import("starts the app")
         with self._guard:
             if self._place is not None:
                 raise Conflict(

@@ -63,6 +63,7 @@ from duetime.telemetry.traces import Tracer, make_tracer
 from duetime.worker.attempts import Observer
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.http_source import HttpSource
+from duetime.worker.import_guard import refuse_at_import
 from duetime.worker.source import Source
 from duetime.worker.stream_source import StreamSource
 from duetime.worker.worker import Worker
@@ -107,6 +108,7 @@ class RemoteNode:
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Run until `stop`, or a signal if it is not hosted."""
+        refuse_at_import("starts a worker")
         await self._server.open()
         source, settings = HttpSource(self._server), self._settings
         self._worker = worker = make_worker(
@@ -186,6 +188,7 @@ class Node:
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until `stop`, or a signal if it is not hosted; `ready` is called once everything is up, with the server
         if there is one."""
+        refuse_at_import("starts a node")
         own = store_for(self._settings, serves=self._serve, lock_timeout=_FILE_TIMEOUT)
         observer = StoreObserver(self.meters, self._tracer)
         store = with_archive(observed(own, observer), self._settings)

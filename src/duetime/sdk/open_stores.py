@@ -29,12 +29,14 @@ from duetime.settings.kinds import without_password
 from duetime.spec.resolved import Resolved, base_of
 from duetime.store.address import is_kept_by_server, open_ready, store_for
 from duetime.store.protocol.store import Store
+from duetime.worker.import_guard import refuse_at_import
 
 if TYPE_CHECKING:
     from duetime.sdk.remote_jobs import RemoteJobs
 
 T = TypeVar("T")
 _LOOK_EVERY = 0.05
+_USE = "submits or reads jobs"
 
 
 class _Connected(NamedTuple):
@@ -68,6 +70,7 @@ class Stores:
 
     async def get(self) -> Store:
         """The open store of this event loop; it stays open until `close`."""
+        refuse_at_import(_USE)
         loop = asyncio.get_running_loop()
         found = self._borrowed(loop) or self._own.get(loop)
         if found is not None:
@@ -82,6 +85,7 @@ class Stores:
 
     async def ask(self, work: Callable[[Jobs], Awaitable[T]]) -> T:
         """Run this against the open store of this event loop, or against the configured server."""
+        refuse_at_import(_USE)
         found = self._borrowed(asyncio.get_running_loop()) or self._file.pinned
         if found is not None:
             return await work(self._jobs_in(found))
@@ -156,6 +160,7 @@ class Stores:
 
     async def submit_within(self, connection: object, order: Order) -> Submitted:
         """Store a job in the caller's transaction. The defaults of the tenant are read there too, now and then."""
+        refuse_at_import(_USE)
         jobs = self._for_caller_transaction()
         check_without_day(order)  # before the connection is used
         known = self._within

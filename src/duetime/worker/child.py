@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from duetime.errors import LeaseLost
+from duetime.errors import ImportedByChild, LeaseLost
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.completion import PLAIN
 from duetime.model.dependency import Parent
@@ -28,6 +28,7 @@ from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.frames import Pipe
+from duetime.worker.import_guard import importing, never_starts
 from duetime.worker.middleware import Middleware, run_around
 from duetime.worker.task import TaskDefinition, define
 
@@ -147,6 +148,8 @@ def _attempt(attempt: _Attempt, imported: set[str]) -> Outcome:
         call = partial(definition.call, attempt.args, attempt.context)
         value = run_around(middlewares, attempt.context, copy_context(), runner.run, call)
         return outcomes.from_value(value, definition, attempt.log, max_result)
+    except ImportedByChild as error:
+        return never_starts(error)
     except Exception as error:
         return outcomes.from_exception(error)
     finally:
@@ -172,7 +175,8 @@ class _Runner:
 
 
 def _found(module: str, qualname: str) -> Any:
-    found: Any = importlib.import_module(module)
+    with importing():
+        found: Any = importlib.import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
     return found

@@ -33,6 +33,7 @@ from duetime.process.privacy import hidden_secrets
 from duetime.worker import child
 from duetime.worker.child import TICKET, Batch, Kind, Order
 from duetime.worker.frames import NO_QUESTION, Unpacker, pack
+from duetime.worker.import_guard import child_name
 from duetime.worker.middleware import name_of
 from duetime.worker.running_attempt import Running
 
@@ -166,6 +167,11 @@ class Child(asyncio.Protocol):
             asyncio.get_running_loop().call_later(_LAST_BYTES, self._cut)
         self._killed = True
 
+    def fail(self, problem: Exception) -> None:
+        """Kill it: it cannot be used, for this reason."""
+        self._problem = problem
+        self.kill()
+
     async def exit_code(self, within: float) -> int | None:
         """The exit code; None when it has not exited within so many seconds. `join` would also wait for every process
         that the child has started."""
@@ -190,7 +196,7 @@ class Child(asyncio.Protocol):
         try:
             messages = self._unpacker.feed(data)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return
         for kind, order, content in messages:
             self._on_message(self, kind, order, content)
@@ -208,16 +214,12 @@ class Child(asyncio.Protocol):
             running.begin_in_time()
         else:
             late = TimeoutError(f"it did not call the function within {self._start_within:g} s")
-            self._start_deadline = asyncio.get_running_loop().call_later(self._start_within, self._fail, late)
+            self._start_deadline = asyncio.get_running_loop().call_later(self._start_within, self.fail, late)
 
     def _send(self, question: int, content: object) -> None:
         assert self._transport is not None
         if not self._transport.is_closing():  # the child may have died while its answer was looked up
             self._transport.write(pack((question, content)))
-
-    def _fail(self, problem: Exception) -> None:
-        self._problem = problem
-        self.kill()
 
     def _cut(self) -> None:
         """Close the socket, after one more turn of the event loop: what the child has sent must be read first."""
@@ -251,7 +253,8 @@ def _child() -> tuple[SpawnProcess, Ends]:
     try:
         with theirs:
             arguments = (theirs, tickets_back, hidden_secrets())
-            process = _spawn.Process(target=child.serve, args=arguments, daemon=True)
+            name = child_name(theirs.fileno())
+            process = _spawn.Process(target=child.serve, name=name, args=arguments, daemon=True)
             with _ctrl_c_held_back():
                 process.start()
     except BaseException:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from duetime.clock import monotonic
-from duetime.errors import reason_of
+from duetime.errors import ImportedByChild, reason_of
 from duetime.model.attempt import RunNote
 from duetime.model.completion import PLAIN
 from duetime.model.dependency import Parent
@@ -28,6 +28,7 @@ from duetime.model.outcome import Failed, Outcome
 from duetime.worker.backlog import GIVEN_BACK, LONGEST_WAIT, MOST_AHEAD, STOPPED, Backlog
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
+from duetime.worker.import_guard import REFUSED, never_starts
 from duetime.worker.prefetch import Prefetch
 from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
@@ -219,6 +220,9 @@ class ProcessExecutor:
         self._assign()
 
     def _on_message(self, worker: Child, kind: str, order: int, content: Any) -> None:
+        if kind == REFUSED:
+            worker.fail(ImportedByChild(content))
+            return
         if not worker.held or order != worker.held[0].order:  # a thread that a function left behind
             if kind in _QUESTIONS:
                 worker.answer(content[0], "its attempt has ended")
@@ -315,6 +319,8 @@ class ProcessExecutor:
 
 
 def _unusable(error: Exception) -> Outcome:
+    if isinstance(error, ImportedByChild):
+        return never_starts(error)
     return Failed(Failure(FailureClass.ERROR, f"its process failed: {error!r}"))
 
 
