@@ -324,12 +324,6 @@ def test_a_task_is_scheduled_from_blocking_code(app: App, send: Any) -> None:
             jobs.advance(minutes=-1)
 
 
-async def test_words_for_one_moment_are_not_a_schedule(app: App, send: Any) -> None:
-    async with harness(app):
-        with pytest.raises(InvalidInput, match=r"when: 'in 2 hours' is one moment \(use submit\)"):
-            await send.bind("x").schedule(when="in 2 hours")
-
-
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [

@@ -120,15 +120,9 @@ def _resolve(task: Task[..., Any] | None, order: Order, usual: Resolved, now: da
         found = resolve(usual, options, now=now)
     else:
         found = resolve(task.over(usual)[0], merged(task.given, options) if task.given else options, now=now)
-    if order.once != isinstance(found.schedule, Once) and (when := order.given.get("when")) is not None:
-        raise wrong_words(when, once=order.once)
+    if order.once and not isinstance(found.schedule, Once):
+        raise InvalidInput(f"{order.given['when']!r} is a recurring schedule", field="when", remedy="use schedule")
     return found
-
-
-def wrong_words(when: str, *, once: bool) -> InvalidInput:
-    """For `submit` with words for a recurring schedule, and `schedule` with words for one moment."""
-    told, remedy = ("a recurring schedule", "use schedule") if once else ("one moment", "use submit")
-    return InvalidInput(f"{when!r} is {told}", field="when", remedy=remedy)
 
 
 def check_call(call: Call[Any], task: str) -> None:

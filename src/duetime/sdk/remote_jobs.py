@@ -27,7 +27,7 @@ from duetime.model.run import RunState
 from duetime.model.schedule import ComingFire, Once, check_zone, parse_schedule
 from duetime.model.target import plain_target
 from duetime.sdk.jobs import Look
-from duetime.sdk.order import Node, Order, check_call, wrong_words
+from duetime.sdk.order import Node, Order, check_call
 from duetime.sdk.preview import Preview, preview_of
 from duetime.sdk.task import Call
 from duetime.wire.graphs import GraphView
@@ -176,22 +176,22 @@ class RemoteJobs:
 def _fields(order: Order) -> dict[str, Any]:
     """The fields of a job to create."""
     what, given = order.what, order.given
-    if given.get("when") is not None:
+    if order.once and "when" in given:
         zone = given.get("tz")
-        _check_words(given["when"], None if zone is None else check_zone(zone), once=order.once)
+        _check_once(given["when"], None if zone is None else check_zone(zone))
     if isinstance(what, Call):
         return {**given, "task": what.task.name, "args": msgspec.Raw(order.args)}
     return {**given, "target": plain_target(what)}
 
 
-def _check_words(when: str, zone: str | None, *, once: bool) -> None:
-    """The API accepts all schedules."""
+def _check_once(when: str, zone: str | None) -> None:
+    """The API accepts all schedules; `submit` only those that run once."""
     try:
         schedule = parse_schedule(when, zone=zone, now=SystemClock().now())
     except InvalidInput:
         return  # the server refuses it
-    if once != isinstance(schedule, Once):
-        raise wrong_words(when, once=once)
+    if not isinstance(schedule, Once):
+        raise InvalidInput(f"{when!r} is a recurring schedule", field="when", remedy="use schedule")
 
 
 def _graph(view: GraphView) -> Graph:
