@@ -71,6 +71,12 @@ def figures(results: Path) -> str:
         "A ratio is above 1 where duetime is better. Peers on Redis keep jobs only in its memory, apscheduler-memory",
         f"in the process that runs them. Measured from {moments[0][:10]} to {moments[-1][:10]}.",
     ]
+    machines = {body["machine"]["architecture"] for body in bodies.values()}
+    if len(machines) > 1:
+        told += [
+            f"The rows come from {len(machines)} machines ({', '.join(sorted(machines))}): compare within a row,",
+            "and ratios between rows. The page of performance names the machine of each scenario.",
+        ]
     return "\n".join([*lines, "", *told])
 
 
