@@ -251,7 +251,7 @@ async def test_what_is_in_a_stream_is_said_to_be_uncertain(streamed: Streamed, s
     for path in (f"/v1/runs/{receipt.run_id}/cancel", f"/v1/jobs/{receipt.job_id}/cancel"):
         answer = await server.post(path)
         assert (answer.status, answer.code) == (409, "in_stream") and answer.json["remedy"]
-    with pytest.raises(TimeoutError, match="IN_STREAM"):
+    with pytest.raises(TimeoutError, match="in the stream of its queue"):
         await receipt.result(timeout=0.2)
     async with AsyncClient(server.url, server.root) as client:
         with pytest.raises(TimeoutError):
