@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from duetime.api.connections import Connections, room_for_connections
-from duetime.api.http_protocol import MAX_HEADER, MAX_HEADERS
+from duetime.api.http_protocol import MAX_HEADER, MAX_HEADERS, BoundedProtocol
 from duetime.clock import monotonic_from
 from tests.support.served import Served, served
 
@@ -134,6 +135,16 @@ async def test_the_body_of_an_upgrade_is_never_read_as_a_request(api: Served, si
         await asyncio.sleep(0.1)
     answer = await connection.told()
     assert statuses(answer) == [400] and b"without an Upgrade" in answer
+
+
+async def test_an_idle_connection_keeps_nothing_of_what_it_sent(api: Served, silent: Any) -> None:
+    for more in (b"", UPGRADE):
+        connection = await silent(api)
+        head, body = submission(api, more, b'{"task": "t", "args": {"marker": "%s"}}' % (b"idle" * 5_000))
+        await connection.send(head + body)
+        assert b"201" in await connection.reader.readline()
+    kept = [each for each in gc.get_objects() if isinstance(each, BoundedProtocol)]
+    assert kept and all(each._chunk is None for each in kept)
 
 
 async def test_trailers_are_not_headers(api: Served, silent: Any) -> None:

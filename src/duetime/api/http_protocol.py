@@ -73,8 +73,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body = 0
         self._begun = 0
         """How many messages have begun in the chunk."""
-        self._chunk: bytes | None = b""
-        """The chunk, if it begins with a message."""
+        self._chunk: bytes | None = None
+        """The chunk that is being read, if it begins with a message."""
         self._is_inside = False
         """Whether a message has begun, and has not ended."""
         self._is_in_head = False
@@ -110,6 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._chunk = None if self._is_inside else data
         body = self._body
         super().data_received(data)
+        self._chunk = None  # an idle connection must not keep it in memory
         if self.transport.is_closing():
             return
         # A chunk in which a message begins is not counted: it is not known how much of it belongs to the previous one.
@@ -132,7 +133,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _read_again(self) -> None:
         """Read the chunk without the Upgrade header of its message."""
-        head, end, rest = (self._chunk or b"").partition(b"\r\n\r\n")
+        assert self._chunk is not None
+        head, end, rest = self._chunk.partition(b"\r\n\r\n")
         plain = _UPGRADE_LINE.sub(b"", head)
         if plain == head:
             self._refuse(_UPGRADE)

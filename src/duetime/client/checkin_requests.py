@@ -1,6 +1,9 @@
 """Requests for check-ins."""
 
+from datetime import tzinfo
+
 from duetime.client.request import Ask, path
+from duetime.model.schedule import zone_name
 from duetime.wire.checkins import CheckInList, CheckInView, PingAnswer
 from duetime.wire.jobs import Deleted
 
@@ -20,7 +23,7 @@ def put_checkin(
     *,
     every: float | None = None,
     cron: str | None = None,
-    tz: str = "UTC",
+    tz: str | tzinfo = "UTC",
     grace: float = 300.0,
     max_runtime: float | None = None,
     description: str | None = None,
@@ -30,7 +33,7 @@ def put_checkin(
     body = {
         "every": every,
         "cron": cron,
-        "tz": tz,
+        "tz": zone_name(tz),
         "grace": grace,
         "max_runtime": max_runtime,
         "description": description,

@@ -194,7 +194,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.url, error) from error
         if answer.status >= 400:
-            raise self._failed(answer.status, body, answer.headers)
+            raise self._refused(answer.status, body, answer.headers)
         return Response(answer.status, answer.headers, body)
 
     async def stream(self, path: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[bytes]:
@@ -209,13 +209,13 @@ class Transport:
                 self.url + path, headers=sent, timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl
             ) as answer:
                 if answer.status >= 400:
-                    raise self._failed(answer.status, await answer.read(), answer.headers)
+                    raise self._refused(answer.status, await answer.read(), answer.headers)
                 async for line in answer.content:
                     yield line
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _unreachable(self.url, error) from error
 
-    def _failed(self, status: int, body: bytes, headers: Mapping[str, str]) -> DuetimeError:
+    def _refused(self, status: int, body: bytes, headers: Mapping[str, str]) -> DuetimeError:
         """The error of a response. What the server says about the header is said about the key, which callers give."""
         failed = _failed(status, body, headers)
         if status == 401 and self._key is None:

@@ -74,13 +74,13 @@ class IntakeRole(Role, KeyedIntake):
 
     async def _insert_free(self, tenant_id: int, jobs: Sequence[NewJob], lanes: Lanes) -> list[Submitted]:
         """Store one-off jobs with one statement, or with several in a transaction."""
-        placed = {job.id: Placed(job) for job in jobs}
-        rows = [_once_row(Placed(job), lanes) for job in jobs]
+        places = [Placed(job) for job in jobs]
+        rows = [_once_row(place, lanes) for place in places]
         stamped = self.lane_book.stamped(lanes.values())
         scope = self.database.connection() if is_one_statement(rows) else self.database.transaction()
         async with scope as connection:
             found = await _put_once(PostgresTransaction(connection), tenant_id, rows, *stamped)
-        answers = _once_answers(placed, found)
+        answers = _once_answers({place.job.id: place for place in places}, found)
         return [answers[job.id] for job in jobs]
 
     async def _insert_once(
