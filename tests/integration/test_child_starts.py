@@ -1,8 +1,10 @@
 """How children begin: what they need for it is not the function's time, and costs its run nothing when it fails."""
 
+import asyncio
 import os
 import signal
 import sqlite3
+import threading
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -11,9 +13,10 @@ import pytest
 
 from duetime import App, FailureClass, RunState
 from duetime.engine import reaper
-from duetime.worker import processes, running_attempt
+from duetime.worker import children, processes, running_attempt
 from tests.support import dying_start, slow_start, tasks
 from tests.support.command import ROOT, Command
+from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
 
@@ -108,3 +111,24 @@ def test_ctrl_c_while_a_child_starts_spends_nothing(tmp_path: Path) -> None:
     assert ends == [(4, 1, None)], "it succeeded, within the grace period"
     assert (tmp_path / "starts").read_text() == "one\n", "in the child that was about to begin"
     assert "KeyboardInterrupt" not in up.stderr
+
+
+async def test_a_start_that_is_not_waited_for_any_more_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the caller was cancelled while the thread starts the child."""
+    began, over = threading.Event(), threading.Event()
+    raised: list[object] = []
+
+    def child() -> None:
+        began.set()
+        over.wait(10)
+
+    monkeypatch.setattr(children, "_child", child)
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    starting = asyncio.create_task(children.start_child())
+    await asyncio.to_thread(began.wait, 10)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    over.set()
+    await eventually(lambda: all(each.name != "duetime-process" for each in threading.enumerate()))
+    assert raised == []

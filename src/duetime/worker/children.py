@@ -241,6 +241,8 @@ async def start_child() -> tuple[SpawnProcess, Ends]:
 
 
 def _start_child(started: "Future[tuple[SpawnProcess, Ends]]") -> None:
+    if not started.set_running_or_notify_cancel():
+        return  # the caller was cancelled already; from here on, cancelling it does not end this start
     try:
         started.set_result(_child())
     except BaseException as error:
