@@ -10,6 +10,7 @@ fuzz       the parsers, with many more examples than the tests draw
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -86,6 +87,9 @@ def main() -> int:
     fuzz.set_defaults(action=commands.fuzz)
 
     given = parser.parse_args()
+    # Both end the processes of a run with it, also when a shell started this in the background and had SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     status: int = given.action(given)
     return status
 

@@ -240,6 +240,7 @@ SCENARIOS = {
         demands=Demands(strikes=20, resumes_within=10.0, gap_beyond_election=3.0),
     ),
     "upgrade": Scenario(("upgrade",), seconds=30.0, every=60.0, most=1, demands=Demands(succeeds=0.999)),
+    # While a killed process is not reaped, workers find the runs that its relay would have announced after a second.
     "streams-kill": Scenario(
         ("kill worker", "kill server", "duplicate", "reset offsets", *POINTS),
         seconds=44.0,
@@ -247,7 +248,7 @@ SCENARIOS = {
         rate=60.0,
         stream="redis",
         over_http=True,
-        demands=Demands(strikes=12, carried=500, carries_again=True),
+        demands=Demands(strikes=12, quiet_p95=1.5, carried=500, carries_again=True),
     ),
     "streams-kafka": Scenario(
         ("kill broker", "rebalance", "duplicate", "kill worker", "reset offsets"),

@@ -270,6 +270,8 @@ def test_what_people_look_for_first() -> None:
         app.run()  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match=r"'shutdown': use app\.stop\(\)"):
         app.shutdown()  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput, match=r"^App: takes no positional arguments \(App\(database_url=…\)"):
+        App("postgresql://localhost/jobs")  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match=r"an app has no attribute 'foo'$"):
         app.foo  # type: ignore[attr-defined]  # noqa: B018
 

@@ -60,7 +60,13 @@ class App(sdk.App):
         # Type checkers see the signatures of the base class.
 
         @functools.wraps(sdk.App.__init__)
-        def __init__(self, **given: Any) -> None:
+        def __init__(self, *positional: Any, **given: Any) -> None:
+            if positional:
+                raise InvalidInput(
+                    "takes no positional arguments",
+                    field="App",
+                    remedy="App(database_url=…), App(url=…) or App(data_dir=…); an app has no name",
+                )
             super().__init__(**given)
             self._embedding = Embedding(self)
 
