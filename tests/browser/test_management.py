@@ -75,9 +75,9 @@ def test_an_alert_is_created_changed_and_deleted(looking: Looking) -> None:
     expect(row(page, "quiet")).to_contain_text("seconds without a success")
     page.get_by_role("button", name="Edit quiet").click()
     expect(page.get_by_label("Threshold")).to_have_value("3600")
-    page.get_by_label("Threshold").fill("7200")
+    page.get_by_label("Threshold").fill("1800")
     page.get_by_role("button", name="Save").click()
-    expect(row(page, "quiet")).to_contain_text("7,200")
+    expect(row(page, "quiet")).to_contain_text("1,800")
     delete(page, "quiet", "alert")
 
 

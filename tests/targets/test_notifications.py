@@ -164,6 +164,16 @@ async def test_an_alert_opens_and_closes(database_url: str, receiver: Receiver) 
         assert len(letters) == 2, "one for each turn"
 
 
+async def test_an_alert_shows_what_was_given_and_the_value_at_which_it_closes(targets: Targeting) -> None:
+    rule = {"figure": "backlog", "threshold": 100}
+    view = (await targets.api.ask("PUT", "/v1/alerts/many", rule)).json
+    assert (view["until"], view["closes_at"]) == (None, 90)
+    view = (await targets.api.ask("PUT", "/v1/alerts/many", {**rule, "until": view["until"], "threshold": 50})).json
+    assert (view["until"], view["closes_at"]) == (None, 45)
+    view = (await targets.api.ask("PUT", "/v1/alerts/many", {**rule, "until": 10})).json
+    assert (view["until"], view["closes_at"]) == (10, 10)
+
+
 async def test_a_run_that_takes_longer_than_usual(targets: Targeting, receiver: Receiver) -> None:
     await subscribe(targets.api, "ops", {"type": "webhook", "url": receiver.url}, "run.slow")
     async with receiving() as slow:

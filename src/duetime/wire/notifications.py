@@ -129,7 +129,10 @@ class AlertView(Struct, frozen=True):
     name: str
     figure: FigureName
     threshold: float
-    until: float
+    until: float | None
+    """As it was given."""
+    closes_at: float
+    """The value at which it closes."""
     for_seconds: float
     queue: str | None
     job_id: str | None

@@ -176,7 +176,7 @@ def _alert(alert: Alert) -> AlertView:
         rule,
         figure=rule.figure.value,
         job_id=None if rule.job is None else show("job", rule.job),
-        until=rule.good,
+        closes_at=rule.good,
         topic=TOPICS[rule.figure],
         open=alert.open,
         value=alert.value,
