@@ -103,7 +103,9 @@ class Reference:
         self.workers: dict[UUID, datetime] = {}
         self.held_since: dict[UUID, datetime] = {}
         self.claims: dict[tuple[UUID, int], RefClaim] = {}
-        self.suspects: dict[UUID, tuple[int, datetime]] = {}
+        self.heard: dict[UUID, datetime] = {}
+        self.suspects: dict[UUID, tuple[int, datetime, datetime]] = {}
+        """How many workers a job has lost in a row, when that was noticed, and when the last of them was heard of."""
         """How many workers recurring jobs have lost in a row, and when the last one."""
         self.trial_lanes: set[LaneKey] = set()
         self.history = 0
@@ -307,6 +309,7 @@ class Reference:
         if not self.is_alive(worker_id):
             self.held_since[worker_id] = self.now
         self.workers[worker_id] = self.now + lease
+        self.heard[worker_id] = self.now
         return self.workers[worker_id]
 
     def claim(self, worker_id: UUID, claim_no: int, takes: Iterable[tuple[LaneKey, int]]) -> list[RefRun]:
@@ -466,22 +469,29 @@ class Reference:
         for worker_id, run in gone:
             if run.job_id in self.jobs and isinstance(self.jobs[run.job_id].schedule, Every):
                 deaths.setdefault(run.job_id, set()).add(worker_id)
+        if deaths:
+            self._clear_suspects()
         for job_id, workers in deaths.items():
-            self.suspects[job_id] = self.suspects.get(job_id, (0, self.now))[0] + len(workers), self.now
+            before, _, last = self.suspects.get(job_id, (0, self.now, min(self.heard.values())))
+            died_at = max(last, *(self.heard[worker_id] for worker_id in workers))
+            self.suspects[job_id] = before + len(workers), self.now, died_at
         self.trial_lanes |= {self._trial_lane(run, run.lost + 1) for _, run in gone}
 
     def _trial_lane(self, run: RefRun, lost: int | None = None) -> LaneKey:
-        in_a_row, _ = self.suspects.get(run.job_id, (0, self.now))
+        in_a_row = self.suspects[run.job_id][0] if run.job_id in self.suspects else 0
         return run.home.on_trial(trial_after(max(run.lost if lost is None else lost, in_a_row)))
 
     def _tend_suspects(self) -> None:
         """Jobs of which a run has come to its end since are cleared; what waits of the others is put on trial."""
-        for job_id, (_, lost_at) in list(self.suspects.items()):
+        self._clear_suspects()
+        for job_id in self.suspects:
+            self._put_on_trial(job_id)
+
+    def _clear_suspects(self) -> None:
+        for job_id, (_, lost_at, died_at) in list(self.suspects.items()):
             ended = [run for run in self.runs_of(job_id) if run.end is not None][:5]
-            if lost_at < self.now - FORGET_JOBS or any(_proves_harmless(run, lost_at) for run in ended):
+            if lost_at < self.now - FORGET_JOBS or any(_proves_harmless(run, died_at) for run in ended):
                 del self.suspects[job_id]
-            else:
-                self._put_on_trial(job_id)
 
     def _put_on_trial(self, job_id: UUID) -> None:
         if job_id in self.suspects:
@@ -566,7 +576,7 @@ class Reference:
         self.history += 1
 
 
-def _proves_harmless(run: RefRun, lost_at: datetime) -> bool:
+def _proves_harmless(run: RefRun, died_at: datetime) -> bool:
     """Whether its last attempt came to an end in a worker that lived."""
     last = run.attempts[-1][2] if run.attempts else None
-    return run.ended_at is not None and run.ended_at > lost_at and last in (AttemptState.SUCCEEDED, AttemptState.FAILED)
+    return run.ended_at is not None and run.ended_at > died_at and last in (AttemptState.SUCCEEDED, AttemptState.FAILED)

@@ -112,7 +112,7 @@ _RARE = (
     "insert into duetime.live_logs values (gen_random_uuid(), {tenant}, 1, '', now())",
     "insert into duetime.archive_parts (tenant_id, day, name, rows, read, bytes, checksum, first_run, last_run,"
     " pass_no, expires, keys) values ({tenant}, 1, 'a', 1, 1, 1, '', gen_random_uuid(), gen_random_uuid(), 1, 1, '')",
-    "insert into duetime.suspects values ({tenant}, 'greet', gen_random_uuid(), 1, now())",
+    "insert into duetime.suspects values ({tenant}, 'greet', gen_random_uuid(), 1, now(), now())",
     "insert into duetime.trends values ({tenant}, 60, now(), '')",
     "insert into duetime.past_workers values (gen_random_uuid(), {tenant}, 'w', '{{}}', '{{}}', 1, now(), now(), '',"
     " now(), true, 0, '{{}}')",

@@ -130,6 +130,28 @@ async def test_an_attempt_of_the_task_that_ends_clears_it(store: Store, time: Ti
     assert (await store.claims.rules()).suspicion.tasks == {}
 
 
+async def test_what_ends_well_between_deaths_is_not_suspected_when_they_are_noticed_later(store: Store, time: Time) -> None:
+    """As when something else kills one worker after the other, and each of them had this job among its runs."""
+    await submit(store, job(Every(timedelta(seconds=2)), options=NO_SECOND_TRY))
+    for _ in range(4):
+        time.advance(seconds=2)
+        await fire(store)
+        dying = await hand(store)
+        assert await dying.claim()
+        time.advance(seconds=2)
+        await fire(store)
+        living = await hand(store)
+        for run in await living.claim():
+            await living.succeed(run)
+        await store.breakers.report_attempts([Tally(TENANT, "greet", tried=1)], BreakerPolicy())
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    assert await reap(store) == 4
+    suspicion = (await store.claims.rules()).suspicion
+    assert (suspicion.tasks, suspicion.opens) == ({}, {})
+    await fire(store)
+    assert set((await waiting(store)).values()) == {Trial.NONE}
+
+
 async def test_losses_are_forgotten(store: Store, time: Time) -> None:
     await submit(store, job(EVERY, options=NO_SECOND_TRY))
     await lose_occurrences(store, time, 4)

@@ -524,7 +524,8 @@ create table duetime.suspects (
     task text collate "C" not null,
     job_id uuid not null,
     losses integer not null,
-    lost_at timestamptz not null,
+    lost_at timestamptz not null, -- when the last loss was noticed: pauses count from here
+    died_at timestamptz not null, -- when the lost worker was last heard of: an attempt that ended since clears it
     primary key (tenant_id, task, job_id)
 );
 create index suspects_by_job on duetime.suspects (job_id);

@@ -1,26 +1,30 @@
 """What lost workers mean for jobs, tasks and runs: the same for every store."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from duetime.model.lane import LaneKey, trial_after
 from duetime.model.suspicion import Loss, TaskOf
 
 
-def deaths_of_jobs(losses: Iterable[Loss]) -> dict[tuple[int, str, UUID], int]:
-    """How many workers each job has lost with these runs. A worker counts once, even with several of them."""
-    workers: dict[tuple[int, str, UUID], set[UUID]] = {}
+def deaths_of_jobs(losses: Iterable[Loss]) -> dict[tuple[int, str, UUID], tuple[int, datetime]]:
+    """How many workers each job has lost with these runs, and when the last one died. A worker counts once, even with
+    several of them."""
+    workers: dict[tuple[int, str, UUID], dict[UUID, datetime]] = {}
     for loss in losses:
-        workers.setdefault((loss.lane.tenant_id, loss.lane.task, loss.job_id), set()).add(loss.worker_id)
-    return {job: len(died) for job, died in sorted(workers.items())}
+        died = workers.setdefault((loss.lane.tenant_id, loss.lane.task, loss.job_id), {})
+        died[loss.worker_id] = loss.died_at
+    return {job: (len(died), max(died.values())) for job, died in sorted(workers.items())}
 
 
-def worst_of_tasks(losses: Iterable[Loss], in_a_row: Mapping[UUID, int]) -> dict[TaskOf, int]:
-    """The most workers that a run or a job of each task has lost in a row."""
-    worst: dict[TaskOf, int] = {}
+def worst_of_tasks(losses: Iterable[Loss], in_a_row: Mapping[UUID, int]) -> dict[TaskOf, tuple[int, datetime]]:
+    """The most workers that a run or a job of each task has lost in a row, and when the last one died."""
+    worst: dict[TaskOf, tuple[int, datetime]] = {}
     for loss in losses:
         task = (loss.lane.tenant_id, loss.lane.task)
-        worst[task] = max(worst.get(task, 0), _count(loss, in_a_row))
+        most, died_at = worst.get(task, (0, loss.died_at))
+        worst[task] = max(most, _count(loss, in_a_row)), max(died_at, loss.died_at)
     return worst
 
 

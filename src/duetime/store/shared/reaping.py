@@ -45,8 +45,16 @@ async def _reap_dead(
     claims = await transaction.rows("dead_claims", limit=limit)
     lost = [await transaction.rows("lost_runs", **_runs_of(claim)) for claim in claims]
     keys = await run_maker.keys(transaction, [row["home_lane"] for rows in lost for row in rows])
+    now = await transaction.now()
     losses = [
-        Loss(row["id"], claim["worker_id"], row["job_id"], keys[row["home_lane"]], row["lost"] + 1)
+        Loss(
+            row["id"],
+            claim["worker_id"],
+            row["job_id"],
+            keys[row["home_lane"]],
+            row["lost"] + 1,
+            min(now, claim["died_at"] or now),
+        )
         for claim, rows in zip(claims, lost, strict=True)
         # A run that a live worker does not hold has killed no process.
         for row in (rows if claim["standing"] != ClaimStanding.NOT_HELD else ())

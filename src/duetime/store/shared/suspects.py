@@ -12,11 +12,12 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
     """Count what these runs were lost for, of their jobs and tasks; returns the trial lane of each run."""
     if not losses:
         return {}
-    deaths = [(*job, count) for job, count in deaths_of_jobs(losses).items()]
-    rows = await transaction.each("suspect_jobs", ("tenant_id", "task", "job_id", "losses"), deaths)
+    await _clear(transaction)  # so that only losses without a good end in between are added
+    deaths = [(*job, *died) for job, died in deaths_of_jobs(losses).items()]
+    rows = await transaction.each("suspect_jobs", ("tenant_id", "task", "job_id", "losses", "died_at"), deaths)
     in_a_row = {row["job_id"]: row["losses"] for row in rows}
-    worst = [(*task, count) for task, count in worst_of_tasks(losses, in_a_row).items()]
-    await transaction.put("suspect_tasks", ("tenant_id", "task", "losses"), worst)
+    worst = [(*task, *died) for task, died in worst_of_tasks(losses, in_a_row).items()]
+    await transaction.put("suspect_tasks", ("tenant_id", "task", "losses", "died_at"), worst)
     keys = trial_lanes(losses, in_a_row)
     lanes = await run_maker.lanes(transaction, set(keys.values()))
     return {run_id: lanes[key] for run_id, key in keys.items()}
@@ -24,9 +25,16 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
 
 async def tend_suspects(transaction: Transaction) -> None:
     """Clear those that have proved harmless, and put the waiting runs of the others on trial."""
-    if await transaction.value("has_suspects"):
-        await transaction.execute("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
+    if await _clear(transaction):
         await put_on_trial(transaction)
+
+
+async def _clear(transaction: Transaction) -> bool:
+    """Clear those that have proved harmless; returns whether there were any suspects."""
+    if not await transaction.value("has_suspects"):
+        return False
+    await transaction.execute("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
+    return True
 
 
 async def put_on_trial(transaction: Transaction, job_ids: Sequence[UUID] | None = None) -> None:

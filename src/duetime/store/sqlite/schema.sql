@@ -474,7 +474,8 @@ create table suspects (
     task text not null,
     job_id blob not null,
     losses integer not null,
-    lost_at integer not null,
+    lost_at integer not null, -- when the last loss was noticed: pauses count from here
+    died_at integer not null, -- when the lost worker was last heard of: an attempt that ended since clears it
     primary key (tenant_id, task, job_id)
 ) strict, without rowid;
 create index suspects_by_job on suspects (job_id);

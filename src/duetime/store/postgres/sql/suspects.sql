@@ -1,20 +1,23 @@
 -- suspect_jobs: count the workers that recurring jobs have lost; returns how many each has in a row
-insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at)
-select x.tenant_id, x.task, x.job_id, x.losses, duetime.clock()
-from unnest(:tenant_id::int[], :task::text[], :job_id::uuid[], :losses::int[]) as x(tenant_id, task, job_id, losses)
+insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at, died_at)
+select x.tenant_id, x.task, x.job_id, x.losses, duetime.clock(), x.died_at
+from unnest(:tenant_id::int[], :task::text[], :job_id::uuid[], :losses::int[], :died_at::timestamptz[])
+    as x(tenant_id, task, job_id, losses, died_at)
 join duetime.jobs j on j.id = any(array[x.job_id]) and j.recurring
 order by x.tenant_id, x.task collate "C", x.job_id
 on conflict (tenant_id, task, job_id) do update
-set losses = least(1000, s.losses + excluded.losses), lost_at = excluded.lost_at
+set losses = least(1000, s.losses + excluded.losses), lost_at = excluded.lost_at,
+    died_at = greatest(s.died_at, excluded.died_at)
 returning job_id, losses;
 
 -- suspect_tasks: remember the most workers that something of a task has lost in a row
-insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at)
-select x.tenant_id, x.task, '00000000-0000-0000-0000-000000000000', x.losses, duetime.clock()
-from unnest(:tenant_id::int[], :task::text[], :losses::int[]) as x(tenant_id, task, losses)
+insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at, died_at)
+select x.tenant_id, x.task, '00000000-0000-0000-0000-000000000000', x.losses, duetime.clock(), x.died_at
+from unnest(:tenant_id::int[], :task::text[], :losses::int[], :died_at::timestamptz[]) as x(tenant_id, task, losses, died_at)
 order by x.tenant_id, x.task collate "C"
 on conflict (tenant_id, task, job_id) do update
-set losses = greatest(s.losses, excluded.losses), lost_at = excluded.lost_at;
+set losses = greatest(s.losses, excluded.losses), lost_at = excluded.lost_at,
+    died_at = greatest(s.died_at, excluded.died_at);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago. Not those
 -- that another node counts a loss of at this moment: it may be about to clear what is counted here
@@ -25,14 +28,14 @@ delete from duetime.suspects d where d.ctid = any(array(
             - case when s.job_id = '00000000-0000-0000-0000-000000000000' then :forget_tasks::interval else :forget_jobs::interval end
         or s.job_id = '00000000-0000-0000-0000-000000000000' and exists (
             select 1 from duetime.attempts a
-            where a.tenant_id = s.tenant_id and a.target = s.task and a.at > s.lost_at and a.tried > 0)
+            where a.tenant_id = s.tenant_id and a.target = s.task and a.at > s.died_at and a.tried > 0)
         or exists (
             select 1 from (
                 select h.attempt_state, h.finished_at from duetime.history h
                 where h.tenant_id = s.tenant_id and h.job_id = s.job_id and h.end_state is not null
-                    and h.finished_at > s.lost_at - interval '10 minutes'
+                    and h.finished_at > s.died_at - interval '10 minutes'
                 order by h.run_id desc limit 5) h
-            where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.lost_at)
+            where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.died_at)
     for update skip locked));
 
 -- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs.

@@ -1,13 +1,15 @@
 -- suspect_jobs: count the workers that a recurring job has lost; returns how many it has in a row
-insert into suspects (tenant_id, task, job_id, losses, lost_at)
-select :tenant_id, :task, j.id, :losses, :now from jobs j where j.id = :job_id and j.recurring
+insert into suspects (tenant_id, task, job_id, losses, lost_at, died_at)
+select :tenant_id, :task, j.id, :losses, :now, :died_at from jobs j where j.id = :job_id and j.recurring
 on conflict (tenant_id, task, job_id) do update
-set losses = min(1000, losses + excluded.losses), lost_at = excluded.lost_at
+set losses = min(1000, losses + excluded.losses), lost_at = excluded.lost_at, died_at = max(died_at, excluded.died_at)
 returning job_id, losses;
 
 -- suspect_tasks: remember the most workers that something of a task has lost in a row
-insert into suspects (tenant_id, task, job_id, losses, lost_at) values (:tenant_id, :task, zeroblob(16), :losses, :now)
-on conflict (tenant_id, task, job_id) do update set losses = max(losses, excluded.losses), lost_at = excluded.lost_at;
+insert into suspects (tenant_id, task, job_id, losses, lost_at, died_at)
+values (:tenant_id, :task, zeroblob(16), :losses, :now, :died_at)
+on conflict (tenant_id, task, job_id) do update
+set losses = max(losses, excluded.losses), lost_at = excluded.lost_at, died_at = max(died_at, excluded.died_at);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago
 delete from suspects
@@ -15,13 +17,13 @@ where lost_at > :now
     or lost_at < :now - case when job_id = zeroblob(16) then :forget_tasks else :forget_jobs end
     or job_id = zeroblob(16) and exists (
         select 1 from attempts a
-        where a.tenant_id = suspects.tenant_id and a.target = suspects.task and a.at > suspects.lost_at and a.tried > 0)
+        where a.tenant_id = suspects.tenant_id and a.target = suspects.task and a.at > suspects.died_at and a.tried > 0)
     or exists (
         select 1 from (
             select h.attempt_state, h.finished_at from history h
             where h.tenant_id = suspects.tenant_id and h.job_id = suspects.job_id and h.end_state is not null
             order by h.run_id desc limit 5) h
-        where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.lost_at);
+        where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.died_at);
 
 -- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs
 update runs
