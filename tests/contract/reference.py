@@ -498,7 +498,8 @@ class Reference:
             trial = trial_after(self.suspects[job_id][0])
             for run in self.live(job_id):
                 lane = run.home.on_trial(trial)
-                if run.worker_id is None and not run.fence and run.lane != lane and lane in self.trial_lanes:
+                is_due = run.lane != lane and (not run.fence or run.lane.trial < trial)
+                if run.worker_id is None and is_due and lane in self.trial_lanes:
                     run.lane, run.ready_at = lane, max(run.ready_at, self.now)
 
     def _sweep(self) -> None:

@@ -77,6 +77,22 @@ async def test_runs_that_wait_already_are_put_on_trial_with_the_job(store: Store
     assert {extra.id, another.id} <= {run.run_id for run in await fresh.claim()}
 
 
+async def test_runs_that_were_lost_before_are_tried_as_carefully_as_their_job(store: Store, time: Time) -> None:
+    """They waited for a worker while later runs of the job killed others."""
+    await submit(store, job(Every(timedelta(seconds=4))))
+    for _ in range(3):
+        time.advance(seconds=4)
+        await fire(store)
+        assert len(await (await hand(store)).claim()) == 1
+    time.advance(seconds=LEASE.total_seconds() - 7)
+    seen = []
+    for _ in range(3):
+        assert await reap(store) == 1
+        seen.append(sorted((await waiting(store)).values()))
+        time.advance(seconds=4)
+    assert seen == [[Trial.SUSPECT], [Trial.PROBED] * 2, [Trial.ALONE] * 3]
+
+
 @pytest.mark.parametrize("how", ["succeeds", "fails"])
 async def test_a_run_that_comes_to_its_end_clears_its_job(store: Store, time: Time, how: str) -> None:
     await submit(store, job(EVERY, options=NO_SECOND_TRY))

@@ -38,5 +38,5 @@ async def _clear(transaction: Transaction) -> bool:
 
 
 async def put_on_trial(transaction: Transaction, job_ids: Sequence[UUID] | None = None) -> None:
-    """Runs of these jobs, or of all, that no worker has held go where their jobs' standing says."""
+    """Waiting runs of these jobs, or of all, go where their jobs' standing says."""
     await transaction.execute("put_on_trial", job_ids=None if job_ids is None else list(job_ids))

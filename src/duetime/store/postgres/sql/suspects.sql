@@ -38,8 +38,9 @@ delete from duetime.suspects d where d.ctid = any(array(
             where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.died_at)
     for update skip locked));
 
--- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs.
--- Runs that are there already are not held: a claim would pass over them, and move its mark past them
+-- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were lost
+-- themselves may be tried with more care already. Runs that are there already are not held: a claim would pass over them,
+-- and move its mark past them
 update duetime.runs r
 set lane_id = sign(r.lane_id)::int * x.lane, ready_at = greatest(r.ready_at, duetime.clock())
 from (
@@ -48,10 +49,11 @@ from (
     cross join lateral (
         select w.id, t.id as lane from duetime.runs w
         join duetime.lanes h on h.id = w.home_lane
+        join duetime.lanes c on c.id = abs(w.lane_id)
         join duetime.lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
             and t.keyed = h.keyed and t.trial = least(s.losses, 3) and t.awake and t.closing is null
-        where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null and w.fence = 0
-            and w.lane_id is not null and abs(w.lane_id) <> t.id
+        where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null
+            and w.lane_id is not null and c.id <> t.id and (w.fence = 0 or c.trial < t.trial)
         for update of w skip locked) o
     where :job_ids::uuid[] is null or s.job_id = any(:job_ids)
 ) x

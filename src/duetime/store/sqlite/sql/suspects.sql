@@ -25,17 +25,19 @@ where lost_at > :now
             order by h.run_id desc limit 5) h
         where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.died_at);
 
--- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs
+-- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were
+-- lost themselves may be tried with more care already
 update runs
 set lane_id = sign(lane_id) * x.lane, ready_at = max(ready_at, :now)
 from (
     select w.id, t.id as lane
     from suspects s cross join runs w on w.tenant_id = s.tenant_id and w.job_id = s.job_id
-        and w.worker_id is null and w.fence = 0 and w.lane_id is not null
+        and w.worker_id is null and w.lane_id is not null
     join lanes h on h.id = w.home_lane
+    join lanes c on c.id = abs(w.lane_id)
     join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
         and t.keyed = h.keyed and t.trial = min(s.losses, 3) and t.awake
-    where abs(w.lane_id) <> t.id
+    where c.id <> t.id and (w.fence = 0 or c.trial < t.trial)
         and (:job_ids is null
             or s.job_id in (select substr(:job_ids, x.key * 16 + 1, 16) from json_each(:job_ids_places) x))
 ) x
