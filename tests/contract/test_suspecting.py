@@ -146,7 +146,9 @@ async def test_an_attempt_of_the_task_that_ends_clears_it(store: Store, time: Ti
     assert (await store.claims.rules()).suspicion.tasks == {}
 
 
-async def test_what_ends_well_between_deaths_is_not_suspected_when_they_are_noticed_later(store: Store, time: Time) -> None:
+async def test_what_ends_well_between_deaths_is_not_suspected_when_they_are_noticed_later(
+    store: Store, time: Time
+) -> None:
     """As when something else kills one worker after the other, and each of them had this job among its runs."""
     await submit(store, job(Every(timedelta(seconds=2)), options=NO_SECOND_TRY))
     for _ in range(4):
