@@ -122,6 +122,25 @@ async def test_jobs(api: Served) -> None:
     assert await api.store.reads.counts() == Counts(0, 0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("body", "field", "remedy"),
+    [
+        ({"task": "t", "misfire": {"mod": "all"}}, "misfire.mod", "did you mean mode?"),
+        ({"task": "t", "retry": {"payload": 1}}, "retry.payload", "known fields: retries, "),
+        ({"task": "t", "retry": {"delay": 1}}, "retry.delay", "known fields: retries, "),
+        ({"task": "t", "delay": 5}, "delay", "use run_in"),
+    ],
+)
+async def test_the_remedy_for_an_unknown_field_is_about_its_object(
+    api: Served, body: dict[str, Any], field: str, remedy: str
+) -> None:
+    answer = await api.post("/v1/jobs", body)
+    assert (answer.status, answer.json["field"]) == (422, field)
+    assert answer.json["remedy"].startswith(remedy)
+    (item,) = (await api.post("/v1/jobs/batch", [body])).json["errors"]
+    assert (item["field"], item["remedy"]) == (field, answer.json["remedy"])
+
+
 async def test_queries(api: Served) -> None:
     for name, (query, field, code) in QUERIES.items():
         answer = await api.get(f"/v1/jobs?{query}")

@@ -186,7 +186,9 @@ async def test_a_wrong_stream_is_refused(api: Served) -> None:
 
 async def test_a_broker_that_does_not_answer_changes_nothing(api: Served) -> None:
     answer = await put(api, {"stream": {"address": f"redis://127.0.0.1:{free_port()}/0"}, "running": None})
-    assert (answer.status, answer.code) == (503, "broker_unavailable")
+    assert (answer.status, answer.code, answer.json["field"]) == (503, "broker_unavailable", "stream.address")
+    assert "Redis: " in answer.json["detail"]
+    assert answer.json["detail"].endswith(": nothing was changed")
     assert await api.store.streams.stream_queues() == []
 
 

@@ -3,6 +3,7 @@
 Time and clock are two things here: `moments.wait` lets both go on, `moments.step` moves the clock alone.
 """
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from uuid import UUID
@@ -175,6 +176,26 @@ async def test_an_answer_that_may_hide_a_step_is_no_reason_to_reap(
     moments.step(seconds=LEASE.total_seconds() + 5)
     await reaper.tick()
     assert await known(store) == {worker.id}
+
+
+async def test_an_answer_that_a_later_one_overtakes_is_no_rewind(
+    store: Store, moments: Moments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loops of a process share one guard."""
+    guard = ClockGuard(store, lease=LEASE)
+    await guard.may_judge_leases()
+    moments.wait(LEASE.total_seconds())
+    ask = store.clocks.clock_seen
+    delays = iter((0.05, 0.0))
+
+    async def slowly() -> object:
+        found = await ask()
+        await asyncio.sleep(next(delays))
+        return found
+
+    monkeypatch.setattr(store.clocks, "clock_seen", slowly)
+    await asyncio.gather(guard.may_judge_leases(), guard.may_judge_leases())
+    assert (await ask()).rewind is None
 
 
 # What has a time of its own.

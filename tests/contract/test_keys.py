@@ -132,6 +132,15 @@ async def test_a_schedule_that_is_over_replaces_nothing(store: Store, time: Time
     assert (await (await hand(store)).claim_one()).job_id == first.job_id
 
 
+async def test_a_schedule_that_is_over_creates_nothing(store: Store, time: Time) -> None:
+    over = Cron("0 9 * * *", end_at=time.now - timedelta(days=1))
+    for key in ("k", "k", None):
+        answer = await submit(store, job(over, key=key))
+        assert (answer.created, answer.next_run) == (False, None)
+        assert "nothing was stored" in str(answer.note)
+    assert (await submit(store, job(Cron("0 9 * * *"), key="k"))).created
+
+
 async def test_a_one_off_that_has_started_cannot_be_replaced(store: Store) -> None:
     worker = await hand(store)
     first = await submit(store, job(key="report"))

@@ -237,6 +237,7 @@ async def test_a_broker_that_is_away(quiet_url: str) -> None:
         ({}, {"key": "payload.id"}, "key"),
         ({}, {"job": {}}, "job.task"),
         ({}, {"job": {"task": "t", "cron": "* * * * *"}}, "job.cron"),
+        ({}, {"job": {"task": "t", "key": "k"}}, "job.key"),
         ({}, {"job": {"task": {"$from": "body.task"}}}, "job.task"),
         ({}, {"job": {"task": "t", "queue": {"$from": "body.queue"}}}, "job.queue"),
         ({}, {"job": {"task": "t", "args": {"a": {"$from": "env.HOME"}}}}, "job.args.a"),

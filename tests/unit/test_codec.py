@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, NoReturn, TypedDict, TypeVar
 from uuid import UUID
 
+import annotated_types
+import attrs
 import msgspec
 import pydantic
 import pytest
@@ -53,6 +55,26 @@ class Special(Line): ...
 
 
 class Plain: ...
+
+
+@attrs.define
+class Private:
+    number: int
+    _secret: str = "default"
+
+
+@dataclass
+class Page(Generic[T]):
+    items: list[T]
+
+
+class Chapter(msgspec.Struct, Generic[T]):
+    items: list[T]
+
+
+@dataclass
+class WithInit:
+    number: InitVar[int]
 
 
 class Box(Generic[T]): ...
@@ -100,6 +122,8 @@ def round_trip(kind: Any, value: Any) -> Any:
     ("kind", "value", "told"),
     [
         (str, 3, "args.value: expected str, got int"),
+        (Page[int], Page(["x"]), r"args.value.items\[0\]: expected int, got str"),
+        (Page[int], [1], "args.value: expected Page, got list"),
         (str, None, "args.value: expected str, got None"),
         (str, datetime(2026, 1, 1, tzinfo=UTC), "args.value: expected str, got datetime"),
         (str, Text("x"), "args.value: expected str, got its subclass Text"),
@@ -188,6 +212,8 @@ def test_what_is_accepted_arrives_unchanged(name: str) -> None:
         (Strict, Strict(at=datetime(2026, 1, 1, tzinfo=UTC)), Strict(at=datetime(2026, 1, 1, tzinfo=UTC))),
         (Invoice | None, None, None),
         (list[dict[str, date | None]], [{"a": None}], [{"a": None}]),
+        (Page[int], Page([1]), Page([1])),
+        (list[Chapter[Page[date]]], [Chapter([Page([date.max])])], [Chapter([Page([date.max])])]),
     ],
 )
 def test_values_arrive_as_their_annotation_says(kind: Any, value: Any, arrives: Any) -> None:
@@ -220,6 +246,11 @@ def test_values_arrive_as_their_annotation_says(kind: Any, value: Any, arrives: 
         (list[T], "a generic function cannot be a task"),  # type: ignore[valid-type]
         ("Nowhere", "'Nowhere' cannot be resolved"),
         (3, "JSON cannot carry 3"),
+        (Private, "the private field _secret of Private would be lost in JSON (rename it"),
+        (list[Private | None], "the private field _secret of Private"),
+        (Annotated[int, pydantic.Field(gt=5)], "FieldInfo of pydantic is not checked here (use msgspec.Meta"),
+        (list[Annotated[int, annotated_types.Gt(5)]], "Gt of annotated_types is not checked here"),
+        (WithInit, "JSON cannot carry WithInit (pass plain JSON"),
     ],
 )
 @pytest.mark.parametrize("place", ["value", "return"])

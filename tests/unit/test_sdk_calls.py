@@ -340,9 +340,10 @@ async def test_the_error_shows_what_to_write(
         await mistake(app, send)
 
 
-def test_a_script_names_its_tasks_as_its_importers_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("app", ["duetime.App()", "duetime.celery.Celery('shop', duetime.App())"])
+def test_a_script_names_its_tasks_as_its_importers_do(tmp_path: Path, app: str) -> None:
     (tmp_path / "shop").mkdir()
-    text = "import duetime\napp = duetime.App()\n\n@app.task\ndef charge() -> None: ...\n\nprint(charge.name)\n"
+    text = f"import duetime.celery\napp = {app}\n\n@app.task\ndef charge() -> None: ...\n\nprint(charge.name)\n"
     (tmp_path / "jobs.py").write_text(text)
     (tmp_path / "shop" / "__main__.py").write_text(text)
     (tmp_path / "shop" / "jobs.py").write_text(text)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from duetime.api.problems import INVALID_INPUT, INVALID_JSON, TOO_LARGE, Problem
-from duetime.codec.type_lookup import allowed_values, choice_error, with_integers
+from duetime.codec.type_lookup import allowed_values, choice_error, known_fields, with_integers
 from duetime.text.suggestions import search_budget
 
 T = TypeVar("T")
@@ -314,8 +314,8 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
     unknown, missing = _UNKNOWN.fullmatch(reason), _MISSING.fullmatch(reason)
     if unknown is not None:
         name = unknown[1]
+        remedy = _meant(name, to, place)
         reason, place = "is not a known field", _joined(place, name)
-        remedy = _meant(name, to)
     elif missing is not None:
         reason, place = "is missing", _joined(place, missing[1])
     elif (pattern := _PATTERN.fullmatch(reason)) is not None:
@@ -334,10 +334,12 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
     return Problem(INVALID_INPUT, reason.replace("`", "'"), field=where, remedy=told)
 
 
-def _meant(name: str, to: Any) -> str | None:
-    known: tuple[str, ...] = getattr(to, "__struct_encode_fields__", ())
-    if name in ELSEWHERE:
-        return f"use {ELSEWHERE[name]}"
+def _meant(name: str, to: Any, place: str) -> str | None:
+    """What may be meant by a field that the object at a path does not have."""
+    known = known_fields(to, place)
+    elsewhere = ELSEWHERE.get(name)
+    if elsewhere is not None and (not place or re.split(r"\W", elsewhere)[0] in known):
+        return f"use {elsewhere}"
     close = search_budget.search(_nearest, name[:_LONGEST_NAME], known)
     if close is not None:
         return f"did you mean {close}?"

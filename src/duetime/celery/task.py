@@ -22,7 +22,7 @@ from duetime.clock import SystemClock
 from duetime.errors import InvalidInput
 from duetime.model.outcome import RetryAfter, Signal
 from duetime.sdk.receipt import plain_result
-from duetime.sdk.task import Call, Task
+from duetime.sdk.task import Call, Task, name_of
 from duetime.worker.context import SyncContext, current_context
 from duetime.worker.task import TaskDefinition
 
@@ -83,7 +83,7 @@ class CeleryTask:
         self._ignores_result = bool(given.pop("ignore_result", False))
         self._signature = _signature_of(function, bind=self._bind)
         self.retrying = read_retrying(given)
-        name = given.pop("name", None) or f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
+        name = given.pop("name", None) or name_of(function)
         asks = self._bind or bool(self.retrying.on)
         translated = task_options(given, name, self.retrying if asks else None)
         first = next(iter(self._signature.parameters.values()), None)

@@ -132,13 +132,28 @@ def _accepted(function: Callable[..., Any], name: str, found: Any) -> Any:
         info = inspect.type_info(found)
     except (TypeError, NameError) as error:
         message = str(error)
-        remedy = next((text for part, text in _SAME_IN_JSON if part in message), "")
+        known = _SAME_IN_JSON if "unions" in message or "Enums" in message else ()
+        remedy = next((text for part, text in known if part in message), "")
         raise _refusal(
             function, name, f"JSON cannot carry {_shown(found)}", f"{remedy} {_PASS_AS_JSON}".strip()
         ) from None
     for part in _parts(info, set()):
         _check_part(function, name, part)
+    for constraint in _constraints(found):
+        if type(constraint).__module__.partition(".")[0] in ("pydantic", "annotated_types"):
+            message = (
+                f"{type(constraint).__name__} of {type(constraint).__module__.partition('.')[0]} is not checked here"
+            )
+            raise _refusal(function, name, message, "use msgspec.Meta, such as msgspec.Meta(gt=5), or a pydantic model")
     return found
+
+
+def _constraints(found: Any) -> Iterator[Any]:
+    """What annotations say of values beside their types."""
+    if get_origin(found) is Annotated:
+        yield from found.__metadata__
+    for part in get_args(found):
+        yield from _constraints(part)
 
 
 def _check_part(function: Callable[..., Any], name: str, part: inspect.Type) -> None:
@@ -146,10 +161,19 @@ def _check_part(function: Callable[..., Any], name: str, part: inspect.Type) -> 
         case inspect.CustomType(cls=kind) if not is_known(kind):
             remedy = f"use a dataclass, an attrs class or a pydantic model, or {_PASS_AS_JSON}"
             raise _refusal(function, name, f"{_shown(kind)} has no JSON form", remedy)
+        case inspect.DataclassType(cls=kind) if private := _private_fields(kind):
+            message = f"the private field {private[0]} of {_shown(kind)} would be lost in JSON"
+            raise _refusal(function, name, message, f"rename it, use a dataclass, or {_PASS_AS_JSON}")
         case inspect.DictType(key_type=key) if not isinstance(key, _KEYS):
             raise _refusal(function, name, "JSON objects have text as keys", "use one type, such as str, int or UUID")
         case inspect.SetType(item_type=item) | inspect.FrozenSetType(item_type=item) if isinstance(item, _UNHASHABLE):
             raise _refusal(function, name, "the items of a set must be hashable", "use a list")
+
+
+def _private_fields(kind: Any) -> list[str]:
+    """The fields of an attrs class that the encoder omits. It encodes those of dataclasses."""
+    fields = getattr(kind, "__attrs_attrs__", ())
+    return [each.name for each in fields if each.name.startswith("_")]
 
 
 def parts_of(found: Any) -> Iterator[inspect.Type]:

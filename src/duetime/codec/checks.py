@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_origin
 from uuid import UUID
 
 from msgspec import inspect
@@ -130,9 +130,9 @@ class CheckBuilder:
     def _fields(
         self, info: inspect.StructType | inspect.DataclassType | inspect.TypedDictType | inspect.NamedTupleType
     ) -> Check:
-        kind = info.cls
-        if kind in self._of_classes:
-            return self._of_classes[kind]
+        if info.cls in self._of_classes:
+            return self._of_classes[info.cls]
+        kind = get_origin(info.cls) or info.cls  # objects of Page[int] are of the class Page
         checks: dict[str, Check] = {}
 
         def check_object(value: Any) -> None:
@@ -157,7 +157,7 @@ class CheckBuilder:
                     raise misfit.under(f".{name}") from None
 
         made: Check = check_keys if isinstance(info, inspect.TypedDictType) else check_object
-        self._of_classes[kind] = made
+        self._of_classes[info.cls] = made
         checks |= {field.name: self.check_of(field.type) for field in info.fields}
         return made
 

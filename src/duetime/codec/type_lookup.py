@@ -23,20 +23,30 @@ _BITS = 2.0**63
 def allowed_values(to: Any, place: str) -> tuple[str, ...]:
     """The allowed values of a field, if its type lists them. `place` is its path, such as `retry.mode` or
     `jobs[3].overlap`."""
-    kinds = list(_plain(_info(to)))
-    for match in _PART.finditer(place):
-        name = match[1]
-        structs = [each for each in kinds if isinstance(each, inspect.StructType)]
-        if name is not None and (tags := [each.tag for each in structs if each.tag_field == name]):
-            return tuple(map(str, tags))
-        kinds = [inner for each in kinds for inner in _inside(each, name)]
+    outer, _, last = place.rpartition(".")
+    structs = [each for each in _kinds_at(to, outer) if isinstance(each, inspect.StructType)]
+    if tags := [each.tag for each in structs if each.tag_field == last]:
+        return tuple(dict.fromkeys(map(str, tags)))
     found: list[str] = []
-    for each in kinds:
+    for each in _kinds_at(to, place):
         if isinstance(each, inspect.LiteralType):
             found += [str(value) for value in each.values]
         elif isinstance(each, inspect.EnumType):
             found += [str(member.value) for member in each.cls]
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def known_fields(to: Any, place: str) -> tuple[str, ...]:
+    """The fields of the object at a path."""
+    structs = [each for each in _kinds_at(to, place) if isinstance(each, inspect.StructType)]
+    return tuple(dict.fromkeys(field.encode_name for each in structs for field in each.fields))
+
+
+def _kinds_at(to: Any, place: str) -> list[inspect.Type]:
+    kinds = list(_plain(_info(to)))
+    for match in _PART.finditer(place):
+        kinds = [inner for each in kinds for inner in _inside(each, match[1])]
+    return kinds
 
 
 def choice_error(reason: str, to: Any, place: str) -> InvalidInput | None:

@@ -16,6 +16,7 @@ fleet that was off for 40 days prunes in the end, and a clock that is wrong for 
 it.
 """
 
+import asyncio
 import logging
 from datetime import datetime, timedelta
 
@@ -52,9 +53,16 @@ class ClockGuard:
         self._newest: datetime | None = None
         """The last observation that this node knows to be stored, and how many there were."""
         self._ages = Ages()
+        self._turn = asyncio.Lock()
+        """Readings are compared in the order in which they are made: the loops of a process share this guard, and an
+        answer that is overtaken by a later one would look like a database that went back."""
 
     async def may_judge_leases(self) -> bool:
         """Whether every live worker has had time to renew its lease since the clock last stepped forward."""
+        async with self._turn:
+            return await self._may_judge_leases()
+
+    async def _may_judge_leases(self) -> bool:
         seen, at, doubt = await self._read()
         rewound = seen.readings < self._readings
         self._readings = seen.readings
@@ -83,10 +91,11 @@ class ClockGuard:
 
     async def trusted_now(self) -> datetime:
         """The time from which ages are counted back."""
-        seen, at, _ = await self._read()
-        trusted = self._ages.count_from(seen.now, at, seen.trusted_at)
-        await self._store.clocks.keep_trusted(trusted, seen.now)
-        return trusted
+        async with self._turn:
+            seen, at, _ = await self._read()
+            trusted = self._ages.count_from(seen.now, at, seen.trusted_at)
+            await self._store.clocks.keep_trusted(trusted, seen.now)
+            return trusted
 
     async def _read(self) -> tuple[ClockSeen, float, float]:
         before = monotonic()

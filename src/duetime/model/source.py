@@ -118,6 +118,12 @@ def check_template(source: Source) -> None:
     for field in _NOT_OURS:
         if field in source.job:
             raise InvalidInput("a message creates one job, due once", field=f"job.{field}", remedy="remove it")
+    if "key" in source.job:
+        raise InvalidInput(
+            "would be the key of the jobs of all messages: each would replace the one before",
+            field="job.key",
+            remedy="remove it; `key` of the source names what makes a message unique",
+        )
     for path, place in _placeholders(source.job, ("job",)):
         field = ".".join(path)
         _, first, *rest = *path, ""

@@ -403,10 +403,15 @@ def _define(
             remedy="move it to the top level of its module",
         )
     if name is None:
-        module = _module_of(function)
-        name = f"{module}.{function.__qualname__}" if module else function.__qualname__
-        name = name.replace("<locals>.", "").replace("<lambda>", "lambda")
+        name = name_of(function)
     return define(check_not_reserved(check_name(name, "task")), function, process=process, around=around)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a task that is given none."""
+    module = _module_of(function)
+    name = f"{module}.{function.__qualname__}" if module else function.__qualname__
+    return name.replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
 def _module_of(function: Callable[..., Any]) -> str:

@@ -8,10 +8,10 @@ from msgspec import UNSET
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
-from duetime.api.problems import FORBIDDEN, Problem
+from duetime.api.problems import BROKER_UNAVAILABLE, FORBIDDEN, RETRY_SOON, Problem
 from duetime.api.stream_views import in_streams
 from duetime.engine.queue_figures import WINDOW
-from duetime.errors import InvalidInput, NotFound
+from duetime.errors import InvalidInput, NotFound, StreamUnavailable
 from duetime.ids import show
 from duetime.model.access import Action, Role
 from duetime.model.carried import StreamQueue, StreamSettings
@@ -169,7 +169,17 @@ async def _checked(call: Call, name: str, asked: StreamRequest | None, limits: Q
     if are_set(limits):
         raise limited_queue()
     streams, sealed = call.service.store.streams, call.service.sealer.has_key
-    return await check_change(streams, call.tenant_id, name, lambda before: _changed(before, asked), sealed=sealed)
+    try:
+        return await check_change(streams, call.tenant_id, name, lambda before: _changed(before, asked), sealed=sealed)
+    except StreamUnavailable as error:
+        # Told here, unlike elsewhere: only root gets this far, and the address may be what is wrong.
+        raise Problem(
+            BROKER_UNAVAILABLE,
+            f"{error.message}: nothing was changed",
+            field="stream.address",
+            remedy=error.remedy or "check the address, the login and that the broker runs",
+            headers={"retry-after": RETRY_SOON},
+        ) from None
 
 
 async def _set_stream(call: Call, name: str, checked: CheckedStream) -> None:

@@ -1,7 +1,7 @@
 """The wall times of a recurrence rule: its days, and the times of those days."""
 
 from datetime import date, datetime, time, timedelta, tzinfo
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from duetime.model.schedule.cron_days import HORIZON, Days
 from duetime.model.schedule.cron_field import (
@@ -159,13 +159,15 @@ def _field(kind: Kind, values: tuple[int, ...], *, is_open: bool = False) -> Fie
 
 
 def _last_of(times: CronLine | Steps, days: RRuleDays, first: datetime, count: int) -> datetime:
-    """The wall time with this number, counted from the first; the end of time if a century has fewer."""
+    """The wall time with this number, counted from the first. Refuses a number that a century does not have."""
     if isinstance(times, Steps):
         if not days.every_day:
             refuse(
                 "COUNT cannot be combined with an interval that has other times every day and leaves out days", "UNTIL"
             )
-        return times.begin + (count - 1) * times.step if (count - 1) * times.step < _CENTURY else ENDLESS
+        if (count - 1) * times.step >= _CENTURY:
+            _refuse_count(count)
+        return times.begin + (count - 1) * times.step
     hours, minutes, seconds = times.hour.values, times.minute.values, times.second.values
     per_day = len(hours) * len(minutes) * len(seconds)
     at = hours.index(first.hour) * len(minutes) + minutes.index(first.minute)
@@ -181,4 +183,8 @@ def _last_of(times: CronLine | Steps, days: RRuleDays, first: datetime, count: i
             at_time = time(hours[hour], minutes[minute], seconds[second])
             return datetime.combine(date.fromordinal(start + offsets[day]), at_time)
         left -= len(offsets) * per_day
-    return ENDLESS
+    _refuse_count(count)
+
+
+def _refuse_count(count: int) -> NoReturn:
+    refuse(f"COUNT={count} lasts for more than a century", "leave it out, or UNTIL")

@@ -150,7 +150,7 @@ async def _insert_recurring(transaction: Transaction, tenant_id: int, placed: Pl
     else:
         first = first_fire(placed, now)
     if first is None:
-        return Submitted(job.id, None, created=placed.created, note=NO_OCCURRENCE)
+        return Submitted(job.id, None, created=False, note=NO_OCCURRENCE)
     await transaction.execute(
         "insert_recurring",
         id=job.id,
