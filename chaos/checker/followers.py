@@ -29,10 +29,10 @@ def _child(facts: Facts, tag: str, asked: Record) -> Iterator[Violation]:
         return  # it was not asked about, or that is wrong in itself
     (parent,) = parents
     succeeded = parent["state"] == "SUCCEEDED"
-    starts = facts.starts.get(tag, [])
+    # The parent may have ended otherwise just before the database was put back.
+    starts = [start for start in facts.starts.get(tag, []) if not facts.timeline.forgotten(start.t)]
     if not succeeded and asked["on"] == "success":
-        # The parent may have succeeded just before the database was put back, and have failed since.
-        if any(not facts.timeline.forgotten(start.t) for start in starts):
+        if starts:
             yield Violation(AFTER, f"{tag} ran, though its parent {asked['parent']} is {parent['state']}")
         for run in facts.runs.get(tag, ()):
             if run["state"] != "CANCELLED":

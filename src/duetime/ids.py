@@ -11,6 +11,7 @@ job's own bits). Any number of schedulers that fire the same occurrence compute 
 import os
 import re
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from threading import Lock
@@ -20,6 +21,17 @@ from uuid import UUID
 from duetime.errors import InvalidInput
 
 Kind = Literal["job", "run", "wrk", "key", "pay", "gra", "sig", "ses", "blk"]
+NOUNS: Mapping[Kind, str] = {
+    "job": "job",
+    "run": "run",
+    "wrk": "worker",
+    "key": "key",
+    "pay": "payload",
+    "gra": "graph",
+    "sig": "signing secret",
+    "ses": "session",
+    "blk": "bulk action",
+}
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _BODY = re.compile(f"[0-7][{_ALPHABET}]{{25}}")

@@ -161,6 +161,23 @@ async def test_a_suspended_tenant_reads_and_does_nothing_else(api: Served) -> No
     assert (await api.post("/v1/jobs", {"task": "t"}, key=key)).status == 201
 
 
+@pytest.mark.parametrize("state", ["SUSPENDED", "DELETING"])
+async def test_access_to_a_tenant_that_is_closed_can_be_taken_away(api: Served, state: str) -> None:
+    await api.tenant("acme")
+    there = {"Duetime-Tenant": "acme"}
+    made = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "leaked"}, headers=there)).json
+    if state == "SUSPENDED":
+        assert (await api.ask("PATCH", "/v1/admin/tenants/acme", {"state": state})).status == 200
+    else:
+        assert (await api.post("/v1/admin/tenants/acme/delete", {"confirm": "acme", "grace": "7d"})).status < 300
+    keys = (await api.get("/v1/admin/keys", headers=there)).json["items"]
+    assert [key["name"] for key in keys if key["revoked_at"] is None] == ["leaked"]
+    answer = await api.post(f"/v1/admin/keys/{made['key_id']}/rotate", headers=there)
+    assert answer.status == 403, "a new key would be access"
+    assert (await api.post(f"/v1/admin/keys/{made['key_id']}/revoke", headers=there)).status == 200
+    assert (await api.get("/v1/runs", key=made["key"])).status == 401
+
+
 async def test_how_often_a_tenant_fires_is_a_limit(api: Served) -> None:
     made = (await api.post("/v1/admin/tenants", {"name": "acme"})).json
     assert made["limits"]["fires_per_second"] == 100.0, "unless it is said"
@@ -216,6 +233,7 @@ async def test_a_key_rotates_with_overlap(api: Served) -> None:
     for key in (old["key"], new["key"]):
         assert (await api.get("/v1/jobs", key=key)).status == 200
     gone = (await api.post(f"/v1/admin/keys/{new['key_id']}/rotate", {"overlap": 0})).json
+    assert gone["name"] == "new"
     assert (await api.get("/v1/jobs", key=new["key"])).status == 401
     assert (await api.get("/v1/jobs", key=gone["key"])).status == 200
 

@@ -86,6 +86,15 @@ def test_a_child_that_takes_any_end_of_its_parent(logs: Logs) -> None:
     assert promises(logs) == set()
 
 
+def test_a_child_whose_parent_ended_otherwise_before_the_database_was_put_back(logs: Logs) -> None:
+    """The parent was cancelled, so its child ran; then both were forgotten, and ran as if that had not been."""
+    logs["asked"][1] |= {"on": "finished"}
+    logs["seen"] += [start("child", 12.0, 11.05, nonce="forgotten"), end(12.1, "forgotten")]
+    assert followers.AFTER in promises(logs)
+    promoted = {"kind": "promote", "t": 13.0, "until": 14.0, "lost_from": 11.5, "lost_to": 13.0}
+    assert followers.AFTER not in promises({**logs, "faults": [promoted]})
+
+
 def test_a_child_that_was_cancelled_though_its_parent_succeeded(logs: Logs) -> None:
     logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "c"]
     logs["ended"][1] |= {"state": "CANCELLED", "attempts": [], "by": None}

@@ -13,6 +13,7 @@ from duetime import App
 from duetime.client.server_address import ADMIN_KEY, SERVER_URL
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.tenant import TenantChange
 from duetime.node.diagnosis import Finding, diagnose
 from duetime.settings import Settings
 from duetime.store.address import store_for
@@ -110,9 +111,45 @@ async def test_a_key_that_is_missing_here(migrated: str) -> None:
     await store.close()
     assert (await findings(settings))["encryption"].status == "ok"
     other = await findings(msgspec.structs.replace(settings, encryption_keys=(_OTHER,)))
-    assert (other["encryption"].status, "need the key first" in other["encryption"].found) == ("problem", True)
+    assert (other["encryption"].status, "first (signing secrets)" in other["encryption"].found) == ("problem", True)
     none = (await findings(msgspec.structs.replace(settings, encryption_keys=())))["encryption"]
     assert (none.status, "duetime encryption new-key" in str(none.remedy)) == ("warning", True)
+
+
+@pytest.mark.parametrize("table", ["secrets", "payloads", "jobs"])
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+async def test_all_that_is_encrypted_is_looked_at(migrated: str, tmp_path: Path, kind: str, table: str) -> None:
+    first = quick_settings(migrated)
+    if kind == "sqlite":
+        first = Settings(data_dir=tmp_path, encryption_keys=first.encryption_keys)
+    store = store_for(first)
+    await store.open()
+    await store.migrate()
+    assert store.sealer is not None
+    if table == "secrets":
+        await store.tenants.secret("cursors", b"s" * 32)
+    elif table == "payloads":
+        sealed = store.sealer.seal(b"{}", belongs_to="a test")
+        await store.payloads.put_payload(DEFAULT_TENANT, uuid4(), sealed)
+    else:
+        await store.tenants.update_tenant(DEFAULT_TENANT, TenantChange(encrypt_args=True))
+    await store.close()
+    if table == "jobs":
+        async with App(settings=first) as app:
+            await app.task(name="later")(later).options(run_in="1d").submit(1)
+    assert (await findings(first))["encryption"].status == "ok"
+    found = (await findings(msgspec.structs.replace(first, encryption_keys=(_OTHER,))))["encryption"]
+    assert (found.status, f"first ({table})" in found.found) == ("problem", True), found
+
+
+async def later(number: int) -> None: ...
+
+
+async def test_a_restored_copy_needs_no_processes(migrated: str, tmp_path: Path) -> None:
+    for settings in (quick_settings(migrated), Settings(data_dir=tmp_path)):
+        found = {each.check async for each in diagnose(settings, restored=True)}
+        assert not found & {"scheduler", "workers", "tasks"}, found
+        assert {"database", "schema"} <= found
 
 
 async def test_settings_of_the_server_that_lose_data(migrated: str) -> None:

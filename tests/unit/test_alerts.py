@@ -37,6 +37,23 @@ def test_less_is_worse_for_workers_and_slots() -> None:
     assert turns(rule, [5, 3, 2, 3, 4]) == [None, None, "opened", None, "closed"]
 
 
+@pytest.mark.parametrize(
+    ("figure", "threshold", "values"),
+    [
+        (Figure.WORKERS, 1, [1, 0, 1]),
+        (Figure.WORKERS, 2, [2, 1, 2]),
+        (Figure.FREE_SLOTS, 20, [25, 19, 22]),
+        (Figure.BACKLOG, 1, [1, 2, 1]),
+        (Figure.DEAD_LETTERS, 0, [0, 1, 0]),
+        (Figure.BACKLOG, 100, [100, 101, 90]),
+    ],
+)
+def test_by_default_a_count_closes_at_a_whole_number_that_it_can_reach(
+    figure: Figure, threshold: float, values: list[float | None]
+) -> None:
+    assert turns(AlertRule("count", figure, threshold), values) == [None, "opened", "closed"]
+
+
 def test_it_may_have_to_be_wrong_for_a_while() -> None:
     rule = AlertRule("long", Figure.BACKLOG, 10, for_seconds=10)
     assert turns(rule, [11, 11, 11]) == [None, None, "opened"]

@@ -353,7 +353,8 @@ def _check_may(endpoint: Endpoint, role: Role, tenant: Tenant, *, scoped: bool) 
     if scoped and not endpoint.scoped:
         error = closed()
         raise Problem(FORBIDDEN, error.message, remedy=error.remedy)
-    if tenant.state is not TenantState.ACTIVE and endpoint.may not in _WHILE_SUSPENDED:
+    changes = endpoint.method != "GET" and endpoint.may not in _WHILE_SUSPENDED and not endpoint.ends_access
+    if tenant.state is not TenantState.ACTIVE and changes:
         kind = SUSPENDED if tenant.state is TenantState.SUSPENDED else DELETING
         raise Problem(kind, remedy="ask the operator of this service")
 

@@ -92,7 +92,7 @@ class Call:
         try:
             return ids.parse(kind, given)
         except InvalidInput:
-            raise NotFound(f"there is no {kind} {given[:60]}") from None
+            raise NotFound(f"there is no {ids.NOUNS[kind]} {given[:60]}") from None
 
     async def page_start(self) -> UUID | None:
         """Where the page that the query asks for begins; None for the first page."""

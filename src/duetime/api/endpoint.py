@@ -72,6 +72,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     scoped: bool = False
     """Whether callers with a scope (`model/scope.py`) may use it. Its handler reads and changes jobs and runs through
     `call.store` and `call.intake` only, which enforce the scope."""
+    ends_access: bool = False
+    """Whether it takes access away, and nothing else: then it works in a suspended tenant, too."""
     repeats: Literal["by answer", "by handler", "by nature"] = "by answer"
     """How a POST with an idempotency key is idempotent. "by answer": the response is stored and returned again. "by
     handler": the handler stores the key in the transaction of the effect. "by nature": repeating it has no effect."""

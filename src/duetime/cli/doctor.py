@@ -29,6 +29,9 @@ def doctor(
     app: MaybeAppName = None,
     show_settings: Annotated[bool, typer.Option("--settings", help="Show every setting and its value.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
+    restored: Annotated[
+        bool, typer.Option("--restored", help="Check a restored copy, which no server or worker uses.")
+    ] = False,
     *,
     json: bool,
 ) -> None:
@@ -40,7 +43,7 @@ def doctor(
     """
     if app is not None:
         _tell(_found("app", f"{app} has the tasks {', '.join(sorted(load_app(app, settings).tasks))}"), json=json)
-    codes = asyncio.run(_check(settings, json=json, strict=strict))
+    codes = asyncio.run(_check(settings, json=json, strict=strict, restored=restored))
     if show_settings:
         values = {name: _shown(value) for name, value in settings.__rich_repr__()}
         if json:
@@ -51,12 +54,12 @@ def doctor(
         raise typer.Exit(max(codes))
 
 
-async def _check(settings: Settings, *, json: bool, strict: bool) -> list[int]:
+async def _check(settings: Settings, *, json: bool, strict: bool, restored: bool) -> list[int]:
     """Print the findings as they are made; returns their exit codes."""
     from duetime.node.diagnosis import diagnose
 
     codes = [0]
-    async for finding in diagnose(settings):
+    async for finding in diagnose(settings, restored=restored):
         _tell(finding, json=json)
         if finding.status == "problem":
             kind = getattr(errors, finding.error or "", errors.DuetimeError)

@@ -50,7 +50,8 @@ def set_subscription(
     given = {"webhook": webhook, "slack": slack, "email": email}
     ways = {kind: where for kind, where in given.items() if where is not None}
     if len(ways) != 1:
-        raise InvalidInput("a destination is required", field="to", remedy="give one of --webhook, --slack and --email")
+        found = "a subscription has one destination" if ways else "a destination is required"
+        raise InvalidInput(found, field="to", remedy="give one of --webhook, --slack and --email")
     ((kind, where),) = ways.items()
     to = {"type": kind, "address" if kind == "email" else "url": where}
     command.show(

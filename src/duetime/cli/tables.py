@@ -26,6 +26,8 @@ Form = Literal["text", "json", "csv"]
 
 _WIDE = 1000
 _LONGEST = 60
+_GROUPS = ("limits", "removed")
+"""Objects of many numbers, of which each has its own line."""
 _STATES = ("status", "state", "kind")
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -101,9 +103,14 @@ def print_fields(value: msgspec.Struct) -> None:
 def print_pairs(pairs: Mapping[str, object]) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in pairs.items():
-        if value not in (None, "", [], (), {}):
+        title = name.replace("_", " ")
+        if name in _GROUPS and isinstance(value, Mapping):
+            for part, each in value.items():
+                if each is not None:
+                    table.add_row(f"[dim]{title}.{part}[/]", _cell(each, part))
+        elif value not in (None, "", [], (), {}):
             text = shown(value)
-            table.add_row(f"[dim]{name.replace('_', ' ')}[/]", state(text) if name in _STATES else escape(text))
+            table.add_row(f"[dim]{title}[/]", state(text) if name in _STATES else escape(text))
     out.print(table)
 
 

@@ -287,9 +287,10 @@ def _at(headers: Mapping[str, str], nonce: str, ahead: float) -> Mapping[str, st
 
 def _unreachable(url: str, error: BaseException) -> ServerUnavailable:
     reason = reason_of(error)
-    return ServerUnavailable(
-        f"{without_password(url)} cannot be reached: {reason}", remedy="is `duetime up` or `duetime server` running?"
-    )
+    remedy = "is `duetime up` or `duetime server` running?"
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        remedy = "give the authority of its certificate: --server-ca, DUETIME_SERVER_CA or ClientTls(ca=…)"
+    return ServerUnavailable(f"{without_password(url)} cannot be reached: {reason}", remedy=remedy)
 
 
 def _checked(url: str) -> str:

@@ -98,6 +98,11 @@ class BulkRunner:
         kept = (*reversed(fresh), *errors)[:MOST_ERRORS] if fresh else None
         return BulkStep(page.next, done, skipped, failed, kept, finished=page.next is None)
 
+    async def _retry(self, bulk: Bulk, run_id: UUID) -> None:
+        run = await self._store.replay.retry_run(bulk.tenant_id, run_id, os.urandom(8))
+        if run.id != run_id and run.due_at < bulk.created_at:
+            raise Conflict("it was repeated before")
+
     async def _act(self, bulk: Bulk, item: Item) -> None:
         store, tenant_id, work = self._store, bulk.tenant_id, bulk.plan.work
         match work:
@@ -120,12 +125,12 @@ class BulkRunner:
                     case "cancel":
                         await store.control.cancel_run(tenant_id, item.id)
                     case "retry":
-                        await store.replay.retry_run(tenant_id, item.id, os.urandom(8))
+                        await self._retry(bulk, item.id)
             case DeadLettersWork():
                 assert isinstance(item, DeadLetter)
                 match work.action:
                     case "retry":
-                        await store.replay.retry_run(tenant_id, item.run_id, os.urandom(8))
+                        await self._retry(bulk, item.run_id)
                     case "discard":
                         await store.replay.discard_dead_letters(tenant_id, DeadFilter(run_id=item.run_id), 1)
             case _:

@@ -10,6 +10,7 @@ nothing (`resumed`), and neither does the time before a rule existed, or while i
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from math import ceil, floor
 from typing import Any, Literal
 from uuid import UUID
 
@@ -61,6 +62,7 @@ TOPICS = {
     Figure.OVERTIME: Topic.JOB_OVERTIME,
 }
 _FALLING = (Figure.WORKERS, Figure.FREE_SLOTS)
+_COUNTS = (Figure.DEAD_LETTERS, Figure.BACKLOG)
 _SOONEST = 10
 """Seconds: successes are heard of some moments later."""
 
@@ -71,7 +73,8 @@ class AlertRule(msgspec.Struct, frozen=True, omit_defaults=True):
     threshold: float
     """The alert opens above this value (for workers and free slots: below it)."""
     until: float | None = None
-    """The value at which it closes; by default a tenth on the good side of the threshold."""
+    """The value at which it closes; by default a tenth on the good side of the threshold. Of counts, the next whole
+    number towards the threshold: two workers of two are enough."""
     for_seconds: float = 0.0
     """How long the threshold must be crossed without a break before the alert opens."""
     queue: str | None = None
@@ -91,7 +94,9 @@ class AlertRule(msgspec.Struct, frozen=True, omit_defaults=True):
     def good(self) -> float:
         if self.until is not None:
             return self.until
-        return self.threshold * (1.1 if self.falls else 0.9)
+        if self.falls:
+            return max(self.threshold, floor(self.threshold * 1.1))
+        return ceil(self.threshold * 0.9) if self.figure in _COUNTS else self.threshold * 0.9
 
     @property
     def hears(self) -> bool:

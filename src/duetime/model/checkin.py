@@ -199,8 +199,10 @@ def compose_checkin(stored: StoredCheckIn, turn: Turn, before: StoredCheckIn, pu
 def make_checkin(check: CheckIn) -> CheckIn:
     """Validate a check-in before it is stored."""
     check_name(check.name, "name")
-    if (check.every is None) == (check.cron is None):
+    if check.every is None and check.cron is None:
         raise InvalidInput("one of every and cron is required", field="every", remedy="such as every=3600")
+    if check.every is not None and check.cron is not None:
+        raise InvalidInput("cannot be combined with cron", field="every", remedy="give one of them")
     for field, least in (("every", 10.0), ("grace", 0.0), ("max_runtime", 1.0)):
         number = getattr(check, field)
         if number is not None and not least <= number <= _LONGEST:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from duetime.api.data_folder import ENCRYPTION_KEY
+from duetime.api.data_folder import ENCRYPTION_KEY, with_encryption_key
 from duetime.api.task_registry import nearest_task
 from duetime.client.server_address import find_server, is_served
 from duetime.clock import SystemClock
-from duetime.crypto.sealer import key_name_of
+from duetime.crypto.sealer import Sealer, head_of, key_name_of, text_head_of
 from duetime.crypto.tls import ClientTls
 from duetime.duration import format_duration
 from duetime.engine.clock_guard import rewind_text
@@ -28,6 +28,7 @@ from duetime.settings import Settings
 from duetime.settings.kinds import without_password
 from duetime.store.address import sealer_of, store_for
 from duetime.store.protocol.store import Store
+from duetime.store.rules.encrypted_columns import SEALED_TABLES, Key, SealedTable
 from duetime.streams.address import shown_address
 from duetime.streams.brokers import Brokers
 from duetime.streams.names import streams_of
@@ -48,7 +49,9 @@ _SHORT_STATEMENT = 30.0
 _LITTLE_SPACE, _NO_SPACE = 1 << 30, 100 << 20
 _LONG_WAL = 256 << 20
 _BROKER_DEADLINE = 10.0
-_TENANTS = 100
+_PAGES, _ROWS = 20, 1_000
+"""How much of each table is looked through for keys of encryption."""
+_OF_PROCESSES = ("rewind", "scheduler", "workers", "tasks")
 _START = "start one: duetime worker MODULE:APP"
 _REACH = "start the broker, check the address, or move the queue: duetime queues set QUEUE --store"
 
@@ -62,10 +65,10 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The class of the error that the check raised."""
 
 
-async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
-    """The findings, in the order of what depends on what."""
+async def diagnose(settings: Settings, *, restored: bool = False) -> AsyncIterator[Finding]:
+    """The findings, in the order of what depends on what. `restored`: a copy that no server or worker uses."""
     if settings.sqlite_file is not None:
-        for finding in (*_of_file(settings.sqlite_file), *_key_of_file(settings)):
+        for finding in (*_of_file(settings.sqlite_file, restored=restored), *await _key_of_file(settings)):
             yield finding
         if settings.url is not None or is_served(settings):
             for finding in await _server(settings):
@@ -101,6 +104,8 @@ async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
             ("streams", _streams),
         )
         for name, check in checks:
+            if restored and name in _OF_PROCESSES:
+                continue
             try:
                 for finding in await check(store, settings):
                     yield finding
@@ -250,16 +255,31 @@ async def _encryption(store: Store, settings: Settings) -> list[Finding]:
         remedy = "set DUETIME_ENCRYPTION_KEYS, the same for all processes; `duetime encryption new-key` creates one"
         return [Finding("encryption", "warning", "no key is set here: servers and targets do not start", remedy)]
     sealer = sealer_of(store, settings)
-    current = (await sealer.ready()).decode()
-    unknown: set[str] = set()
-    for tenant in await store.tenants.tenants(limit=_TENANTS):
-        values = [each.value for each in await store.secrets.signing_secrets(tenant.id)]
-        await sealer.learn(values)
-        unknown |= {key_name_of(value).decode() for value in values} - sealer.names - {""}
+    current = await sealer.ready()
+    unknown: dict[str, str] = {}
+    for table in SEALED_TABLES:
+        for name in await _other_keys(store, sealer, table, current) - sealer.names:
+            unknown.setdefault(name, table.name)
     if unknown:
-        told = f"stored secrets need the key {', '.join(sorted(unknown))}, which is not set here"
-        return [Finding("encryption", "problem", told, "add it to DUETIME_ENCRYPTION_KEYS, after the current one")]
-    return [Finding("encryption", "ok", f"the key {current} encrypts; stored signing secrets can be opened")]
+        told = ", ".join(f"{name} ({table.replace('_', ' ')})" for name, table in sorted(unknown.items()))
+        remedy = "add it to DUETIME_ENCRYPTION_KEYS, after the current one"
+        return [Finding("encryption", "problem", f"stored data need a key that is not set here: {told}", remedy)]
+    return [Finding("encryption", "ok", f"the key {current.decode()} encrypts; what is stored can be opened")]
+
+
+async def _other_keys(store: Store, sealer: Sealer, table: SealedTable, current: bytes) -> set[str]:
+    """The keys, other than the current one, with which the first rows of a table are encrypted."""
+    found: set[str] = set()
+    after: Key | None = table.first
+    for _ in range(_PAGES):
+        if after is None:
+            break
+        page = await store.reencryption.sealed_rows(table, after, head_of(current), text_head_of(current), _ROWS)
+        values = [value for row in page.rows for value in row.values if value is not None]
+        await sealer.learn(values)
+        found |= {key_name_of(value).decode() for value in values}
+        after = page.after
+    return found - {"", current.decode()}
 
 
 async def _streams(store: Store, _: Settings) -> list[Finding]:
@@ -312,14 +332,15 @@ async def _server(settings: Settings) -> list[Finding]:
 # SQLite
 
 
-def _of_file(path: Path) -> list[Finding]:
+def _of_file(path: Path, *, restored: bool) -> list[Finding]:
     from duetime.store.sqlite.file_inspection import inspect_file
 
     try:
         file = inspect_file(path)
     except DuetimeError as error:
         return [failed("schema" if isinstance(error, SchemaMismatch) else "database", error)]
-    return [_file(path, file), _schema_of(file), *_disk(path), _workers_of(file)]
+    of_processes = () if restored else (_workers_of(file),)
+    return [_file(path, file), _schema_of(file), *_disk(path), *of_processes]
 
 
 def _file(path: Path, file: "FileFindings") -> Finding:
@@ -329,14 +350,37 @@ def _file(path: Path, file: "FileFindings") -> Finding:
     return Finding("database", "ok", f"SQLite in {path}, {_size(path.stat().st_size + _wal_size(path))}; {used}")
 
 
-def _key_of_file(settings: Settings) -> list[Finding]:
+async def _key_of_file(settings: Settings) -> list[Finding]:
     file, path = settings.data_dir / ENCRYPTION_KEY, settings.sqlite_file
-    if settings.has_encryption or file.exists() or path is None or not path.exists():
+    if path is None or not path.exists():
         return []
+    if settings.has_encryption or file.exists():
+        return await _opened_by_key(settings, path)
     remedy = f"restore {file}, or set DUETIME_ENCRYPTION_KEYS; `duetime up` creates a new key"
     return [
         Finding("encryption", "warning", "the key of the data folder is missing: stored secrets stay closed", remedy)
     ]
+
+
+async def _opened_by_key(settings: Settings, path: Path) -> list[Finding]:
+    """Whether the key opens what is in the file. A process that uses the file says so itself."""
+    from duetime.store.sqlite.file_inspection import inspect_file
+
+    try:
+        file = inspect_file(path)
+        if file.owner is not None or file.schema_version is None:
+            return []
+        keyed = with_encryption_key(settings)
+        store = store_for(keyed)
+        await store.open()
+        try:
+            return await _encryption(store, keyed)
+        finally:
+            await store.close()
+    except SchemaMismatch:
+        return []  # reported already
+    except DuetimeError as error:
+        return [failed("encryption", error)]
 
 
 def _schema_of(file: "FileFindings") -> Finding:

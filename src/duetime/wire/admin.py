@@ -159,7 +159,7 @@ class RootQuery(Request, frozen=True):
 
 class RotateRequest(Request, frozen=True):
     overlap: Annotated[Length, Meta(description="How long the old key stays valid. Default: a day.")] = 86_400.0
-    name: Text | None = None
+    name: Annotated[Text, Meta(description="Default: that of the old key.")] | None = None
     expires_at: Expiry | None = None
     networks: Annotated[Networks, Meta(description="Default: those of the old key.")] | None = None
 

@@ -65,7 +65,7 @@ async def put_issuer(call: Call) -> IssuerView:
     return _view(stored)
 
 
-@routes.delete("/v1/issuers/{issuer}", Action.MANAGE_KEYS, answer=Deleted)
+@routes.delete("/v1/issuers/{issuer}", Action.MANAGE_KEYS, ends_access=True, answer=Deleted)
 async def delete_issuer(call: Call) -> Deleted:
     """Delete an issuer. Its tokens stop at once on this server, within seconds on others."""
     name = call.path["issuer"]

@@ -76,13 +76,13 @@ async def rotate_key(call: Call) -> Reply:
     request, key_id = call.body, call.identity("key")
     scope = _scope(call, root=call.query.root)
     made = new_key_text()
-    name = "successor" if request.name is None else check_key(request.name, "name")
+    name = None if request.name is None else check_key(request.name, "name")
     overlap = read_duration(request.overlap, "overlap")
     granted = await _granting(call)
 
     def successor(old: ApiKey) -> NewKey:
         kept = {"role": old.role, **_bounds(old)}
-        return struct_like(NewKey, granted(old), **_text(made), tenant_id=scope, name=name, **kept)
+        return struct_like(NewKey, granted(old), **_text(made), tenant_id=scope, name=name or old.name, **kept)
 
     key = await call.service.store.access.rotate_key(scope, key_id, successor, overlap)
     call.service.gate.forget()
@@ -93,6 +93,7 @@ async def rotate_key(call: Call) -> Reply:
 @routes.post(
     "/v1/admin/keys/{key_id}/revoke",
     Action.MANAGE_KEYS,
+    ends_access=True,
     query=RootQuery,
     body=Nothing,
     body_optional=True,

@@ -183,7 +183,7 @@ def _last_of(times: CronLine | Steps, days: RRuleDays, first: datetime, count: i
             at_time = time(hours[hour], minutes[minute], seconds[second])
             return datetime.combine(date.fromordinal(start + offsets[day]), at_time)
         left -= len(offsets) * per_day
-    _refuse_count(count)
+    return _refuse_count(count)
 
 
 def _refuse_count(count: int) -> NoReturn:
