@@ -22,6 +22,8 @@ MET = "every occurrence runs"
 ONCE = "one occurrence, one run"
 BLIND = "every occurrence runs (blind to ids)"
 _DOUBT = 0.01
+_DIGITS = 6
+"""Of seconds: a run that was triggered within the same millisecond is not the occurrence."""
 _MADE_UP = 5.0
 """Seconds for what has to be made up after a pause."""
 _NO_VERSION = frozenset({"trigger", *STEERING})
@@ -119,10 +121,10 @@ def _by_key(
 ) -> Iterator[Violation]:
     by_due: dict[float, list[Start]] = defaultdict(list)
     extra = _triggered(requests)
-    wanted = {round(target.due, 3) for target in targets}
+    wanted = {round(target.due, _DIGITS) for target in targets}
     manual: set[str] = set()
     for start in starts:
-        due = round(start.due, 3)
+        due = round(start.due, _DIGITS)
         if due in wanted:
             by_due[due].append(start)
         else:
@@ -134,13 +136,13 @@ def _by_key(
         yield Violation(INVENTED, f"{tag} ran {len(manual) - extra} times at moments that its schedule does not name")
     told: dict[float, list[Record]] = defaultdict(list)
     for run in facts.runs.get(tag, ()):
-        told[round(run["due"], 3)].append(run)
+        told[round(run["due"], _DIGITS)].append(run)
         for due in _summed_up(run, wanted):
             told[due].append(run)
         if run["state"] == "FAILED":
             yield Violation(LOST, f"{tag} at {run['due']:.3f} FAILED, though it was to succeed: {run['attempts']}")
     for target in targets:
-        due = round(target.due, 3)
+        due = round(target.due, _DIGITS)
         found = by_due.get(due, [])
         runs = {start.run for start in found} | {run["run"] for run in told[due]}
         if len(runs) > 1:

@@ -140,6 +140,13 @@ def test_a_job_that_was_triggered_and_did_not_run(logs: Logs) -> None:
     assert promises(logs) == set(), "the job was cancelled at once"
 
 
+def test_a_run_that_was_triggered_in_the_millisecond_of_an_occurrence(logs: Logs) -> None:
+    logs["asked"].insert(2, {"n": 4, "t": 59.99, "op": "trigger", "tag": "cron"})
+    logs["answered"].append({"n": 4, "t": 60.01, "outcome": "ok"})
+    logs["seen"] += [start("cron", 60.02, 60.0002, run="extra", nonce="x"), end(60.3, "x")]
+    assert promises(logs) == set()
+
+
 def test_a_run_between_two_occurrences(logs: Logs) -> None:
     logs["seen"] += [start("cron", 90.5, 90.0, run="run-again", nonce="x"), end(90.6, "x")]
     assert one_offs.INVENTED in promises(logs)
