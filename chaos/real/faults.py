@@ -249,7 +249,7 @@ class Faults:
                 struck = monotonic()
                 await asyncio.sleep(max(strike.lasts, CACHED + 0.5))
                 moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
-                more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
+                more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0 + abs(offset) / 100)}
                 self.record(strike, struck + back + 2.0, "database", t=struck, **more)
 
     async def database_hour(self, strike: Strike) -> None:
@@ -271,7 +271,7 @@ class Faults:
                 t = monotonic()
                 await asyncio.sleep(lasts if offset else CACHED + 0.5)
                 moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
-                more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
+                more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0 + abs(offset) / 100)}
                 self.record(strike, max(struck + lasts, monotonic()) + 2.0, "database", t=t, **more)
 
     async def descriptors(self, strike: Strike) -> None:
