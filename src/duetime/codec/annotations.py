@@ -140,10 +140,9 @@ def _accepted(function: Callable[..., Any], name: str, found: Any) -> Any:
     for part in _parts(info, set()):
         _check_part(function, name, part)
     for constraint in _constraints(found):
-        if type(constraint).__module__.partition(".")[0] in ("pydantic", "annotated_types"):
-            message = (
-                f"{type(constraint).__name__} of {type(constraint).__module__.partition('.')[0]} is not checked here"
-            )
+        package = type(constraint).__module__.partition(".")[0]
+        if package in ("pydantic", "annotated_types"):
+            message = f"{type(constraint).__name__} of {package} is not checked here"
             raise _refusal(function, name, message, "use msgspec.Meta, such as msgspec.Meta(gt=5), or a pydantic model")
     return found
 

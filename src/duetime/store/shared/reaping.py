@@ -43,6 +43,8 @@ async def _reap_dead(
     transaction: Transaction, run_maker: RunMaker, complete: Complete, limit: int, judge: JudgeLost
 ) -> Reaped:
     claims = await transaction.rows("dead_claims", limit=limit)
+    if not claims:
+        return Reaped(0, set(), has_suspects=False)
     lost = [await transaction.rows("lost_runs", **_runs_of(claim)) for claim in claims]
     keys = await run_maker.keys(transaction, [row["home_lane"] for rows in lost for row in rows])
     now = await transaction.now()
