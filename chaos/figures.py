@@ -16,7 +16,8 @@ class Figures:
     lag: dict[int, float]
     """The 95th percentile of what began in a second."""
     quantiles: dict[str, float]
-    """Of lag, over the whole run and of what was due in quiet times."""
+    """Of lag, over the whole run, without the time in which there was no server or no worker, and of what was due in
+    quiet times."""
     in_quiet: int
     """How many runs were due in quiet times."""
     faults: list[tuple[float, float, str]]
@@ -31,7 +32,7 @@ def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
     for record in logs["seen"]:
         if record["what"] == "end" and record["how"] == "done":
             throughput[int(record["t"] - began)] += 1
-    lags, calm, by_second = [], [], defaultdict(list)
+    lags, attended, calm, by_second = [], [], [], defaultdict(list)
     for tag, starts in facts.starts.items():
         if _waits_for_others(facts, tag):
             continue
@@ -45,10 +46,12 @@ def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
             opened = facts.timeline.reached(start.due, min(asked, start.t))
             lag = max(0.0, start.t - opened)
             lags.append(lag)
+            attended.append(facts.attended(start.t - lag, start.t))
             by_second[int(start.t - began)].append(lag)
             if not facts.timeline.disturbed(opened, start.t):
                 calm.append(lag)
     quantiles = {f"p{share}": quantile(lags, share / 100) for share in (50, 95, 99)}
+    quantiles["attended p95"] = quantile(attended, 0.95)
     quantiles |= {f"quiet p{share}": quantile(calm, share / 100) for share in (50, 95, 99)}
     return Figures(
         struck(logs["faults"]),

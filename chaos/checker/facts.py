@@ -76,6 +76,11 @@ class Facts:
         """The tags of all that the product was asked about when it was over."""
         return {record["tag"] for record in self.jobs}
 
+    def attended(self, start: float, end: float) -> float:
+        """Seconds between two moments, without those in which there was no server, or no worker."""
+        absences: list[tuple[float, float]] = self.setup.get("absences", [])
+        return end - start - sum(max(0.0, min(end, until) - max(start, since)) for since, until in absences)
+
     def completed_by(self, tag: str, run: Record) -> Start | None:
         """The attempt whose result the product has taken."""
         return next((start for start in self.starts.get(tag, ()) if start.nonce == run["by"]), None)

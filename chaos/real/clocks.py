@@ -15,6 +15,8 @@ from tests.support.postgres import Server
 _LIBRARY = "faketime/libfaketime.so.1"
 CACHED = 1.0
 """Seconds: how long a process may go on with the old time."""
+_CACHE_DURATION = "0"
+"""libfaketime reads the file again when more whole seconds than this have begun since."""
 
 
 def library() -> str | None:
@@ -52,7 +54,7 @@ def preloading(clock_file: Path) -> dict[str, str]:
     return {
         "LD_PRELOAD": found,
         "FAKETIME_TIMESTAMP_FILE": str(clock_file),
-        "FAKETIME_CACHE_DURATION": f"{CACHED:g}",
+        "FAKETIME_CACHE_DURATION": _CACHE_DURATION,
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
@@ -65,6 +65,11 @@ class Member:
     @property
     def pid(self) -> int | None:
         return None if self._process is None or self._process.poll() is not None else self._process.pid
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it lives and has said that it is at work."""
+        return self.pid is not None and self._log.stat().st_size > self._said_before
 
     def start(self) -> None:
         self._started_at = monotonic()
@@ -166,6 +171,8 @@ class Cluster:
         """What whoever joins the cluster has to be told."""
         self.spares: list[Server] = []
         """Databases that are waiting to take over, or that were replaced."""
+        self.absences: list[tuple[float, float]] = []
+        """From when to when there was no server, or no worker: nobody could do what was due."""
         self._supervising: asyncio.Task[None] | None = None
 
     @property
@@ -216,7 +223,17 @@ class Cluster:
         return any(text in member.text() for member in self.members)
 
     async def _supervise(self) -> None:
+        short_since: float | None = None
         while True:
             for member in self.members:
                 member.revive()
+            if not all(map(_some_are_up, (self.servers, self.workers))):
+                short_since = short_since or monotonic()
+            elif short_since is not None:
+                self.absences.append((short_since, monotonic()))
+                short_since = None
             await asyncio.sleep(0.2)
+
+
+def _some_are_up(members: Sequence[Member]) -> bool:
+    return any(member.is_up for member in members)

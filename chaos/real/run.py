@@ -208,6 +208,7 @@ class _Run(NamedTuple):
             "recovery": RECOVERY,
             "claim to start": CLAIM_TO_START,
             "slots": self.slots,
+            "absences": self.cluster.absences,
             "end": end,
             "sampled": True,
             "clock slack": CACHED + 1.0,

@@ -61,6 +61,15 @@ def test_lag_is_normal_when_nothing_is_wrong(logs: Logs) -> None:
     assert not_shown(logs) == ["nothing was due when nothing was wrong"]
 
 
+def test_lag_leaves_out_the_time_in_which_nobody_was_there(logs: Logs) -> None:
+    for record in logs["seen"]:
+        record["t"] += 4.0
+    assert not_shown(logs, quiet_p95=5.0, lag_p95=3.0) == ["the 95th percentile of lag is 4.1 s, over 3.0 s"]
+    logs["setup"][0]["absences"] = [(10.0 * number, 10.0 * number + 2.0) for number in range(10)]
+    assert not_shown(logs, quiet_p95=5.0, lag_p95=3.0) == []
+    assert not_shown(logs, quiet_p95=5.0, lag_p95=2.0) == ["the 95th percentile of lag is 2.1 s, over 2.0 s"]
+
+
 def test_an_occurrence_must_have_been_due(logs: Logs) -> None:
     """A run in which no occurrence must have run says nothing about recurring jobs."""
     minute = {"op": "schedule", "tag": "cron", "schedule": {"cron": "* * * * *"}, "misfire": "latest"}
@@ -135,6 +144,9 @@ def test_what_a_killed_worker_held_begins_again_in_time(logs: Logs) -> None:
     logs["ended"][3]["by"] = "again"
     assert not_shown(logs, frees_within=15.0) == []
     assert not_shown(logs, frees_within=10.0) == ["run-one-3 began again 12.0 s after its worker was killed"]
+    logs["setup"][0]["absences"] = [(32.0, 33.5), (34.0, 35.5), (45.0, 50.0)]
+    assert not_shown(logs, frees_within=10.1) == []
+    assert not_shown(logs, frees_within=9.9) == ["run-one-3 began again 10.0 s after its worker was killed"]
 
 
 def test_nothing_is_taken_from_a_worker_that_lives(logs: Logs) -> None:
