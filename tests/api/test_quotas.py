@@ -147,7 +147,7 @@ KINDS = {
     "calendars": Kind(put("/v1/calendars", {"dates": ["2026-01-01"]}), delete("/v1/calendars")),
     "queues": Kind(named_queue, lambda client, made: client.ask("POST", f"/v1/queues/{made['name']}/resume")),
     "subscriptions": Kind(
-        put("/v1/subscriptions", {"to": {"type": "email", "address": "a@example.com"}, "topics": ["*"]}),
+        put("/v1/subscriptions", {"to": {"type": "webhook", "url": "https://example.com/"}, "topics": ["*"]}),
         delete("/v1/subscriptions"),
     ),
     "sources": Kind(put("/v1/sources", SOURCE), delete("/v1/sources")),

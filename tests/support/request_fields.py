@@ -21,7 +21,7 @@ BASES: dict[str, Any] = {
     "claim_runs": {"number": 1, "limit": 1},
     "create_graph": {"nodes": {"a": {"task": "t"}}},
     "preview_schedule": {"schedule": "every hour"},
-    "put_subscription": {"to": {"type": "email", "address": "a@example.com"}, "topics": ["*"]},
+    "put_subscription": {"to": {"type": "webhook", "url": "https://example.com/"}, "topics": ["*"]},
     "put_alert": {"figure": "backlog", "threshold": 1},
     "put_checkin": {"every": 60},
     "create_tenant": {"name": "acme"},

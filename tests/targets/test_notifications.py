@@ -15,7 +15,7 @@ from duetime.engine.outbox import Outbox
 from duetime.errors import InvalidInput
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.job import DEFAULT_TENANT
-from duetime.model.notification import Topic
+from duetime.model.notification import Email, Subscription, Topic
 from duetime.model.target import EmailTarget
 from duetime.targets.email import _mail
 from tests.support.hostile import HOSTILE, dangers
@@ -127,6 +127,22 @@ async def test_mail_that_is_refused_says_why(database_url: str) -> None:
     assert "550" in letter["error"] and "no such user" in letter["error"]
 
 
+async def test_mail_waits_for_a_server_that_can_send_it(database_url: str) -> None:
+    """A server without the settings, during a rollout for instance, does not end what another one may send."""
+    async with targeting(database_url) as targets, receiving() as fine:
+        wanted = Subscription("me", Email("ops@example.com"), (Topic.RUN_SUCCEEDED,))
+        await targets.api.store.notifications.put_subscription(DEFAULT_TENANT, wanted)
+        await targets.ended(target={"type": "http", "url": fine.url})
+
+        async def tried() -> Any:
+            runs = (await targets.api.get("/v1/runs?queue=duetime.notifications")).json["items"]
+            return [run for run in runs if run["attempt"] > 1]
+
+        (run,) = await eventually(tried)  # type: ignore[misc]
+        attempts = (await targets.api.get(f"/v1/runs/{run['run_id']}")).json["attempts"]
+        assert "no mail server is configured; set DUETIME_SMTP_URL" in attempts[0]["error"]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -134,6 +150,7 @@ async def test_mail_that_is_refused_says_why(database_url: str) -> None:
         ({"to": {"type": "slack", "url": "ftp://example.com/"}, "topics": ["*"]}, "to.url"),
         ({"to": {"type": "webhook", "url": "https://example.com/"}, "topics": ["run.odd"]}, "topics[0]"),
         ({"to": {"type": "email", "address": "a@b@c d"}, "topics": ["*"]}, "to.address"),
+        ({"to": {"type": "email", "address": "a@example.com"}, "topics": ["*"]}, "to.type"),  # without a mail server
         ({"to": {"type": "webhook", "url": "https://example.com/"}, "topics": ["*"], "job_ids": ["x"]}, "job_ids[0]"),
     ],
 )

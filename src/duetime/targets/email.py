@@ -18,11 +18,14 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.notification import check_mail_address
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import EmailTarget
+from duetime.settings import Settings
 from duetime.text.visible import visible, visible_lines
 
 _PORTS = {"smtp": 587, "smtps": 465}
 _TRY_AGAIN = range(400, 500)
 _ERROR_TEXT = 500
+_NO_SERVER = "no mail server is configured"
+_SET = "set DUETIME_SMTP_URL and DUETIME_MAIL_FROM"
 
 
 class MailServer(NamedTuple):
@@ -44,15 +47,21 @@ def read_server(url: str) -> MailServer:
     return MailServer(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "smtps", user, password)
 
 
+def check_can_send(settings: Settings) -> None:
+    """Refuse a recipient that this server has no mail server for."""
+    if settings.smtp_url is None or settings.mail_from is None:
+        raise InvalidInput(_NO_SERVER, field="to.type", remedy=f"{_SET} on each server, or use a webhook or Slack")
+
+
 class Mailer:
-    def __init__(self, url: str | None, sender: str | None) -> None:
-        self._server = None if url is None else read_server(url)
-        self._sender = sender
+    def __init__(self, settings: Settings) -> None:
+        self._server = None if settings.smtp_url is None else read_server(settings.smtp_url)
+        self._sender = settings.mail_from
 
     async def send(self, target: EmailTarget, message_id: str, limit: float) -> Outcome:
         if self._server is None or self._sender is None:
-            text = "no mail server is configured: set DUETIME_SMTP_URL and DUETIME_MAIL_FROM"
-            return Failed(Failure(FailureClass.TARGET_REFUSED, text))
+            # Not for good: the next attempt may be made by a server that has one.
+            return Failed(Failure(FailureClass.TARGET_FAILED, f"{_NO_SERVER}; {_SET}"))
         mail = _mail(target, self._sender, message_id)
         try:
             async with asyncio.timeout(limit):

@@ -76,7 +76,7 @@ class TargetRunner:
         self._kubernetes = KubernetesRunner(
             self._rules.cloud, vault, store, names, max_result=settings.max_result, max_log_lines=settings.max_log_lines
         )
-        self._mail = Mailer(settings.smtp_url, settings.mail_from)
+        self._mail = Mailer(settings)
         self._commands = ShellRunner(self._rules.commands, max_result=settings.max_result)
 
     @property

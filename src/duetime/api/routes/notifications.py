@@ -24,6 +24,7 @@ from duetime.model.notification import (
     shortened,
 )
 from duetime.model.structs import struct_like
+from duetime.targets.email import check_can_send
 from duetime.targets.url import check_url
 from duetime.wire.fields import Nothing
 from duetime.wire.jobs import Deleted
@@ -68,6 +69,8 @@ async def put_subscription(call: Call) -> SubscriptionView:
             jobs=tuple(_job_id(text, f"job_ids[{index}]") for index, text in enumerate(request.job_ids)),
         )
     )
+    if isinstance(wanted.to, Email):
+        check_can_send(call.service.settings)
     await call.service.store.notifications.put_subscription(call.tenant_id, wanted)
     await call.act("subscriptions.set", wanted.name, ", ".join(wanted.topics)[:200])
     return _view(wanted)
