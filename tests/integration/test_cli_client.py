@@ -484,7 +484,9 @@ async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> 
     assert "CANCELLED" in shown
     (group,) = facts(await duetime("dead", "groups", "--json"))
     assert (group["count"], group["error"].partition("\n")[0]) == (1, "ValueError: no good")
-    assert facts(await duetime("dead", "replay", "--fingerprint", group["fingerprint"], "--json")) == [{"replayed": 1}]
+    again = ("dead", "replay", "--fingerprint", group["fingerprint"])
+    assert facts(await duetime(*again, "--json")) == [{"replayed": 1}]
+    assert "replayed 0: no dead letter matches; a run that was replayed" in (await duetime(*again)).stdout
     (cancelled,) = facts(await duetime("graphs", "cancel", graph["graph_id"], "--json"))
     assert cancelled["counts"] == {"CANCELLED": 2}
     wrong = await duetime("graphs", "submit", str(tmp_path / "nowhere.json"))

@@ -191,7 +191,8 @@ def replay(
         if count:
             command.say(f"replayed {count:,}; the others were not", replayed=count)
         raise
-    command.say(f"replayed {count:,}", replayed=count)
+    why = "" if count else ": no dead letter matches; a run that was replayed or discarded before is none any more"
+    command.say(f"replayed {count:,}{why}", replayed=count)
 
 
 @dead.command()
