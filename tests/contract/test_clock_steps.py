@@ -12,17 +12,20 @@ import pytest
 
 from duetime.engine import clock_guard
 from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.eraser import Eraser
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.ids import new_id
 from duetime.model.alert import AlertRule, Figure
 from duetime.model.attempt import Claimed
 from duetime.model.breaker import BreakerPolicy, BreakerState, Tally
+from duetime.model.erasure import ErasureStep
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options, encode_options
 from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
+from duetime.model.tenant import NewTenant
 from duetime.store.protocol.store import Store
 from duetime.store.shared import clocks
 from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
@@ -337,6 +340,41 @@ async def test_a_clock_that_is_wrong_for_a_while_removes_nothing(
     assert not (
         await submit(store, job(idempotency_key="order", options=encode_options(Options(name="report"))))
     ).created
+
+
+async def test_a_clock_that_is_wrong_for_a_while_erases_nobody(store: Store, moments: Moments) -> None:
+    """The grace of a deletion passes in real time: until it is over, the deletion can be taken back."""
+    tenant = await store.tenants.create_tenant(NewTenant("acme"))
+    guard = ClockGuard(store, lease=LEASE)
+    eraser = Eraser(store, guard=guard, patience=timedelta(0), quiet=timedelta(0))
+    await eraser.tick()
+    await store.erasures.plan_erasure(tenant.id, timedelta(days=7), "root", None)
+    moments.step(days=40)
+    for _ in range(5):
+        moments.wait(10)
+        await eraser.tick()
+        await Eraser(store).tick()  # a node that starts meanwhile
+    moments.step(days=-40)
+    await eraser.tick()
+    (erasure,) = await store.erasures.erasures(tenant.id)
+    assert erasure.step is ErasureStep.WAITING
+    for _ in range(8 * 24 * 12):
+        moments.wait(300)
+        await guard.trusted_now()
+    await eraser.tick()
+    (erasure,) = await store.erasures.erasures(tenant.id)
+    assert erasure.step is not ErasureStep.WAITING
+
+
+async def test_what_is_erased_at_once_does_not_wait_for_the_clock(store: Store, moments: Moments) -> None:
+    tenant = await store.tenants.create_tenant(NewTenant("acme"))
+    guard = ClockGuard(store, lease=LEASE)
+    await guard.trusted_now()
+    moments.step(hours=2)
+    await store.erasures.plan_erasure(tenant.id, timedelta(0), "root", None)
+    await Eraser(store, guard=guard).tick()
+    (erasure,) = await store.erasures.erasures(tenant.id)
+    assert erasure.step is not ErasureStep.WAITING
 
 
 async def test_room_for_history_is_made_by_the_clock_even_when_it_is_wrong(store: Store, moments: Moments) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from duetime.archive.archive import Archive
 from duetime.clock import monotonic
+from duetime.engine.clock_guard import ClockGuard
 from duetime.errors import ArchiveUnavailable, DuetimeError, StoreUnavailable, reason_of
 from duetime.ids import new_id
 from duetime.model.carried import StreamQueue
@@ -44,6 +45,7 @@ class Eraser:
         archive: Archive | None = None,
         brokers: Brokers | None = None,
         *,
+        guard: ClockGuard | None = None,
         interval: timedelta = timedelta(seconds=5),
         batch: int = 500,
         window: int = 5000,
@@ -55,6 +57,7 @@ class Eraser:
         self._erasures = store.erasures
         self._archive = archive
         self._brokers = brokers or Brokers()
+        self._guard = guard or ClockGuard(store)
         self._interval = interval.total_seconds()
         self._batch = batch
         self._window = window
@@ -65,7 +68,7 @@ class Eraser:
         """By tenant: who was writing archived files when its last rows were removed, and may not be done."""
 
     async def tick(self) -> float:
-        erasure = await self._erasures.take_erasure(self._me, _LEASE)
+        erasure = await self._erasures.take_erasure(self._me, _LEASE, await self._guard.trusted_now())
         if erasure is None:
             return self._interval
         problem: str | None = None

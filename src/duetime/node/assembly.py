@@ -243,19 +243,19 @@ class Node:
         return opened
 
     async def _run_on(self, store: Store, observer: StoreObserver, ready: Ready) -> None:
-        watcher = Watcher(store)
+        watcher, guard = Watcher(store), ClockGuard(store, lease=self._settings.lease)
         brokers = Brokers()
         keeper: StreamKeeper | None = None
         if self._with_loops:
             keeper = StreamKeeper(store, brokers, self.meters, lease=self._settings.lease)
-            self._loops = engine_loops(store, self._settings, watcher, keeper.oldest_message)
+            self._loops = engine_loops(store, self._settings, guard, watcher, keeper.oldest_message)
             self._loops.append(Loop("stream keeper", keeper.tick, jitter=0.2))
             self._loops += configured_streams(store, self._settings)
-            eraser = Eraser(store, archive_of(store, self._settings), brokers)
+            eraser = Eraser(store, archive_of(store, self._settings), brokers, guard=guard)
             self._loops.append(Loop("eraser", eraser.tick, jitter=0.2))
         else:
             self._loops = [Loop("scheduler watch", SchedulerWatch(store).tick, jitter=0.2)]
-        self._loops += self._observer_loops(store, observer, watcher, keeper)
+        self._loops += self._observer_loops(store, observer, watcher, guard, keeper)
         if self._app is not None or self._with_targets:
             relay = relaying(store, self._settings, brokers)
             self._loops.append(relay.loop)
@@ -313,7 +313,12 @@ class Node:
         return TargetRunner(store, self._settings, CompletionLinks(store.tenants, public_url))
 
     def _observer_loops(
-        self, store: Store, observer: StoreObserver, watcher: Watcher, keeper: StreamKeeper | None
+        self,
+        store: Store,
+        observer: StoreObserver,
+        watcher: Watcher,
+        guard: ClockGuard,
+        keeper: StreamKeeper | None,
     ) -> list[Loop]:
         """The loops that observe this node and its database, for metrics."""
         gauges, settings = self.meters.gauges, self._settings
@@ -321,7 +326,6 @@ class Node:
         gauges["duetime_pool_connections"] = lambda: {(): float(store.survey.connections()[1])}
         loops: list[Loop] = []
         if self._with_loops and (archive := archive_of(store, settings)) is not None:
-            guard = ClockGuard(store, lease=settings.lease)
             archiver = Archiver(store, archive, retention=settings.retention, guard=guard, meters=self.meters)
             loops.append(ArchiverLoop(archiver))
             gauges["duetime_archive_waiting_days"] = lambda: {(): float(self.meters.archive_waiting)}
@@ -347,6 +351,7 @@ class Node:
 def engine_loops(
     store: Store,
     settings: Settings,
+    guard: ClockGuard | None = None,
     watcher: Watcher | None = None,
     oldest_message: OldestMessage | None = None,
 ) -> list[Loop]:
@@ -354,7 +359,7 @@ def engine_loops(
     scanner = Scanner(with_fire_quota(store), interval=settings.poll)
     # A short lease needs a reaper that runs more often.
     interval = min(timedelta(milliseconds=500), settings.lease / 4)
-    guard = ClockGuard(store, lease=settings.lease)
+    guard = guard or ClockGuard(store, lease=settings.lease)
     reaper = Reaper(store, lease=settings.lease, interval=interval, guard=guard)
     pruner = Pruner(
         store,

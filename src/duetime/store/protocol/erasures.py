@@ -4,7 +4,7 @@ Each step is a small transaction that also records what it has done, so a proces
 process continues. The holder of an erasure spares other nodes the work: two at once do no harm.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -25,8 +25,9 @@ class Erasures(Protocol):
     ) -> list[Erasure]:
         """Erasures that are planned, under way or done, those of the newest tenants first; or that of one tenant."""
 
-    async def take_erasure(self, holder: UUID, period: timedelta) -> Erasure | None:
-        """An erasure that is due and that no other node works on, held for `period`."""
+    async def take_erasure(self, holder: UUID, period: timedelta, now: datetime) -> Erasure | None:
+        """An erasure that is due and that no other node works on, held for `period`. Its grace is over when `now` says
+        so, which is a time that can be trusted."""
 
     async def release_erasure(self, erasure: Erasure, holder: UUID, problem: str | None, period: timedelta) -> None:
         """Let another node go on with it after `period`."""

@@ -20,11 +20,13 @@ select tenant_id, name_hash, state_before, requested_at, requested_by, key_id, e
 from duetime.erasures where (:tenant_id::int is null or tenant_id = :tenant_id) and tenant_id < :before
 order by tenant_id desc limit :limit;
 
--- take_erasure: hold an erasure that is due, unless another node does
+-- take_erasure: hold an erasure that is due, unless another node does. A hold that ends later than any can was made
+-- before the clock went back
 update duetime.erasures set holder = :holder, held_until = :until
 where tenant_id in (
     select tenant_id from duetime.erasures
-    where finished_at is null and erase_at <= :at and (holder = :holder or held_until <= :at)
+    where finished_at is null and (started_at is not null or erase_at <= :trusted or erase_at <= requested_at)
+        and (holder = :holder or held_until <= :at or held_until > :until)
     order by erase_at limit 1 for update skip locked)
 returning tenant_id, name_hash, state_before, requested_at, requested_by, key_id, erase_at, step, started_at, finished_at,
     progress as plan, removed as said, problem;
