@@ -118,6 +118,16 @@ SCENARIOS = {
         strengths=(-3600.0,),
         demands=Demands(strikes=1),
     ),
+    "pgbouncer-clock-restart": Scenario(
+        ("database clock and restart",),
+        seconds=70.0,
+        every=100.0,
+        lasts=25.0,
+        tasks=(0.05, 0.5, 2.0),
+        strengths=(-3600.0,),
+        pooled=True,
+        demands=Demands(strikes=1),
+    ),
     "lies": Scenario(("lies",), seconds=100.0, every=200.0, lasts=90.0, strengths=(0.05,)),
     "disk-full": Scenario(
         ("disk full",),

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import pytest
@@ -150,7 +150,8 @@ def test_the_compose_file_has_no_password_of_its_own(tmp_path: Path) -> None:
 
 async def scrape(host: str, token: str | None, **headers: str) -> tuple[int, int]:
     """What a scrape, and a look at /livez, are answered."""
-    with metrics_shown(CollectorRegistry(), Pulse(), host, 0, token) as port:
+    settings = Settings(host=host, metrics_port=0, metrics_token=token)
+    with metrics_shown(CollectorRegistry(), Pulse(), settings) as port:
         async with aiohttp.ClientSession() as http:
             found = []
             for path in ("metrics", "livez"):
@@ -176,6 +177,18 @@ async def test_metrics_are_shown_to_a_scrape_with_the_token(
     host: str, token: str | None, headers: dict[str, str], status: int
 ) -> None:
     assert await asyncio.wait_for(scrape(host, token, **headers), 20) == (status, 200)
+
+
+@pytest.mark.parametrize(
+    ("host", "in_front", "warns"), [("0.0.0.0", "off", True), ("0.0.0.0", "on", False), ("127.0.0.1", "off", False)]
+)
+def test_metrics_in_plain_http_on_a_network_are_warned_of(
+    host: str, in_front: Literal["on", "off"], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(host=host, metrics_port=0, metrics_token="t", tls_in_front=in_front)
+    with metrics_shown(CollectorRegistry(), Pulse(), settings):
+        pass
+    assert ("the network can read them and metrics_token" in caplog.text) is warns
 
 
 def test_the_image_shows_no_metrics_without_a_token() -> None:

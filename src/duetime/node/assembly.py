@@ -115,8 +115,7 @@ class RemoteNode:
             self._app, source, settings, observe=self._observe, meters=self._meters, tracer=self._tracer
         )
         meters = self._meters
-        where = settings.host, settings.metrics_port, settings.metrics_token
-        shown = metrics_shown(registry_of(meters), meters.pulse, *where)
+        shown = metrics_shown(registry_of(meters), meters.pulse, settings)
         try:
             with nullcontext() if self._hosted else stopped_by_signals(self.stop), shown:
                 async with _measuring_loop_lag(meters), asyncio.TaskGroup() as group:
@@ -281,8 +280,7 @@ class Node:
             lander = StreamLander(store, brokers, self.meters, dealer, lease=self._settings.lease)
             self._loops.append(lander.loop)
         registry = registry_of(self.meters) if service is None else service.metrics.registry
-        where = self._settings.host, self._settings.metrics_port, self._settings.metrics_token
-        shown = metrics_shown(registry, self.meters.pulse, *where)
+        shown = metrics_shown(registry, self.meters.pulse, self._settings)
         runner = self._target_runner(store) if self._with_targets else None
         with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
             seen: Observers = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}

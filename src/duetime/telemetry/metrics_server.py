@@ -21,6 +21,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from duetime.errors import InvalidInput
+from duetime.settings import Settings
 from duetime.telemetry.pulse import Pulse
 
 if TYPE_CHECKING:
@@ -33,10 +34,9 @@ _NO_TOKEN = "set metrics_token (DUETIME_METRICS_TOKEN), or set host to a loopbac
 
 
 @contextmanager
-def metrics_shown(
-    registry: CollectorRegistry, pulse: Pulse, host: str, port: int | None, token: str | None = None
-) -> Iterator[int | None]:
+def metrics_shown(registry: CollectorRegistry, pulse: Pulse, settings: Settings) -> Iterator[int | None]:
     """Serve the metrics and the state of the event loop inside the block; yields the port."""
+    host, port, token = settings.host, settings.metrics_port, settings.metrics_token
     if port is None:
         yield None
         return
@@ -51,6 +51,13 @@ def metrics_shown(
     is_local = ip_address(str(server.server_address[0]).partition("%")[0]).is_loopback
     if token is None and not is_local:
         log.warning("metrics on %s:%s refuse every request: %s", host, server.server_port, _NO_TOKEN)
+    elif not is_local and settings.tls_in_front == "off":
+        log.warning(
+            "metrics are served on %s:%s in plain HTTP: the network can read them and metrics_token. Set host to a"
+            " loopback address, or tls_in_front=on if a proxy in front of this port terminates TLS",
+            host,
+            server.server_port,
+        )
     server.set_app(_pages(registry, pulse, token, is_local=is_local))
     thread = threading.Thread(target=server.serve_forever, name="duetime-metrics", daemon=True)
     thread.start()
