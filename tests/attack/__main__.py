@@ -1,5 +1,5 @@
 """`python -m tests.attack`: attack a server with slow connections and headers without an end, and print what others
-notice of it. The server, the attackers and the others are processes of their own.
+notice of it, on each store. The server, the attackers and the others are processes of their own.
 """
 
 import argparse
@@ -7,12 +7,14 @@ import asyncio
 import multiprocessing
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from duetime.api.data_folder import ADMIN_KEY, SERVER_URL
 from tests.attack.crowd import attackers
 from tests.attack.measuring import Neighbours, percentile, resident_bytes
 from tests.support.command import Command
+from tests.support.postgres import Server, installed
 
 SLOWEST = 0.1
 """Seconds: the 95th percentile of others' requests."""
@@ -40,9 +42,9 @@ def show(when: str, found: Neighbours) -> float:
     return p95
 
 
-def run(given: argparse.Namespace, folder: Path) -> bool:
+def run(given: argparse.Namespace, folder: Path, environ: Mapping[str, str]) -> bool:
     data = folder / "duetime-data"
-    with Command(folder, "up") as server:
+    with Command(folder, "up", environ=environ) as server:
         server.until(lambda _: (data / SERVER_URL).exists())
         url, key = (data / SERVER_URL).read_text().strip(), (data / ADMIN_KEY).read_text().strip()
         asyncio.run(measure(url, key, server.pid, 2.0))  # what the first requests load is not the attack's
@@ -69,9 +71,13 @@ def main() -> None:
     parser.add_argument("--header-megabytes", type=int, default=150)
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        held = run(given, Path(folder))
-    raise SystemExit(0 if held else 1)
+    held = []
+    with tempfile.TemporaryDirectory() as folder, Server(installed()[0]) as postgres:
+        stores = {"SQLite": {}, "PostgreSQL": {"DUETIME_DATABASE_URL": postgres.create_database("attack")}}
+        for name, environ in stores.items():
+            print(f"{name}:")
+            held.append(run(given, Path(folder) / name, environ))
+    raise SystemExit(0 if all(held) else 1)
 
 
 if __name__ == "__main__":
