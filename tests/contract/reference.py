@@ -465,16 +465,17 @@ class Reference:
             if worker_id not in self.workers and not claim.not_held
             for run in self.held(worker_id, claim_no)
         ]
-        deaths: dict[UUID, set[UUID]] = {}
+        deaths: dict[UUID, dict[UUID, datetime]] = {}
         for worker_id, run in gone:
             if run.job_id in self.jobs and isinstance(self.jobs[run.job_id].schedule, Every):
-                deaths.setdefault(run.job_id, set()).add(worker_id)
+                died = deaths.setdefault(run.job_id, {})
+                assert run.started_at is not None
+                died[worker_id] = max(self.heard[worker_id], run.started_at, died.get(worker_id, run.started_at))
         if deaths:
             self._clear_suspects()
         for job_id, workers in deaths.items():
             before, _, last = self.suspects.get(job_id, (0, self.now, min(self.heard.values())))
-            died_at = max(last, *(self.heard[worker_id] for worker_id in workers))
-            self.suspects[job_id] = before + len(workers), self.now, died_at
+            self.suspects[job_id] = before + len(workers), self.now, max(last, *workers.values())
         self.trial_lanes |= {self._trial_lane(run, run.lost + 1) for _, run in gone}
 
     def _trial_lane(self, run: RefRun, lost: int | None = None) -> LaneKey:

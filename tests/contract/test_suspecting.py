@@ -193,3 +193,20 @@ async def test_a_worker_that_dies_counts_once_for_a_job(store: Store, time: Time
     time.advance(seconds=LEASE.total_seconds() + 1)
     await reap(store)
     assert set((await waiting(store)).values()) == {Trial.SUSPECT}
+
+
+async def test_an_end_before_the_run_that_was_lost_was_claimed_clears_nothing(store: Store, time: Time) -> None:
+    """The worker was heard of before, at its last heartbeat; its claim shows that it lived on."""
+    await submit(store, job(Every(timedelta(seconds=2)), options=NO_SECOND_TRY))
+    worker = await hand(store)
+    time.advance(seconds=2)
+    await fire(store)
+    for run in await worker.claim():
+        await worker.succeed(run)
+    time.advance(seconds=2)
+    await fire(store)
+    assert len(await worker.claim()) == 1
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    assert await reap(store) == 1
+    await fire(store)
+    assert set((await waiting(store)).values()) == {Trial.SUSPECT}

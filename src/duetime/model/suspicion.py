@@ -88,7 +88,7 @@ class Loss(NamedTuple):
     lost: int
     """How often it has been lost by now."""
     died_at: datetime
-    """When its worker was last heard of."""
+    """When its worker was last heard of: by a heartbeat, or because it claimed the run."""
 
 
 class Losses(NamedTuple):
