@@ -15,7 +15,7 @@ from duetime.ids import once_run_id
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.firing import LOOK_AHEAD, Decided, Fire, SetAside
 from duetime.model.job import JobState, NewJob, Submitted
-from duetime.model.lane import LaneKey, trial_after
+from duetime.model.lane import LaneKey, Trial, trial_after
 from duetime.model.run import Event, RunState
 from duetime.model.schedule import NOW, Every, Once, Schedule
 from duetime.model.suspicion import FORGET_JOBS
@@ -499,7 +499,8 @@ class Reference:
             trial = trial_after(self.suspects[job_id][0])
             for run in self.live(job_id):
                 lane = run.home.on_trial(trial)
-                is_due = run.lane != lane and (not run.fence or run.lane.trial < trial)
+                is_kept = run.lane.trial > Trial.NONE or not run.attempt  # one that has failed is off trial
+                is_due = run.lane != lane and (not run.fence or (run.lane.trial < trial and is_kept))
                 if run.worker_id is None and is_due and lane in self.trial_lanes:
                     run.lane, run.ready_at = lane, max(run.ready_at, self.now)
 

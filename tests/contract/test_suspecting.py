@@ -210,3 +210,16 @@ async def test_an_end_before_the_run_that_was_lost_was_claimed_clears_nothing(st
     assert await reap(store) == 1
     await fire(store)
     assert set((await waiting(store)).values()) == {Trial.SUSPECT}
+
+
+async def test_a_run_that_failed_is_not_put_on_trial_again_with_its_job(store: Store, time: Time) -> None:
+    await submit(store, job(Every(timedelta(hours=1))))
+    time.advance(hours=1)
+    await fire(store)
+    for _ in range(3):
+        await die(store, time)
+    assert set((await waiting(store)).values()) == {Trial.ALONE}
+    worker = await hand(store)
+    await worker.retry(await worker.claim_one())
+    await reap(store)
+    assert set((await waiting(store)).values()) == {Trial.NONE}

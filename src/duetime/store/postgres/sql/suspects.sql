@@ -39,8 +39,8 @@ delete from duetime.suspects d where d.ctid = any(array(
     for update skip locked));
 
 -- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were lost
--- themselves may be tried with more care already. Runs that are there already are not held: a claim would pass over them,
--- and move its mark past them
+-- themselves may be tried with more care already, and one that has failed has shown that it kills no worker. Runs that are
+-- there already are not held: a claim would pass over them, and move its mark past them
 update duetime.runs r
 set lane_id = sign(r.lane_id)::int * x.lane, ready_at = greatest(r.ready_at, duetime.clock())
 from (
@@ -53,7 +53,8 @@ from (
         join duetime.lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
             and t.keyed = h.keyed and t.trial = least(s.losses, 3) and t.awake and t.closing is null
         where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null
-            and w.lane_id is not null and c.id <> t.id and (w.fence = 0 or c.trial < t.trial)
+            and w.lane_id is not null and c.id <> t.id
+            and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))
         for update of w skip locked) o
     where :job_ids::uuid[] is null or s.job_id = any(:job_ids)
 ) x

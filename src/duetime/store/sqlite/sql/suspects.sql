@@ -26,7 +26,7 @@ where lost_at > :now
         where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.died_at);
 
 -- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were
--- lost themselves may be tried with more care already
+-- lost themselves may be tried with more care already, and one that has failed has shown that it kills no worker
 update runs
 set lane_id = sign(lane_id) * x.lane, ready_at = max(ready_at, :now)
 from (
@@ -37,7 +37,7 @@ from (
     join lanes c on c.id = abs(w.lane_id)
     join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
         and t.keyed = h.keyed and t.trial = min(s.losses, 3) and t.awake
-    where c.id <> t.id and (w.fence = 0 or c.trial < t.trial)
+    where c.id <> t.id and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))
         and (:job_ids is null
             or s.job_id in (select substr(:job_ids, x.key * 16 + 1, 16) from json_each(:job_ids_places) x))
 ) x
