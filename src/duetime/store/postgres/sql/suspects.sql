@@ -1,4 +1,18 @@
--- suspect_jobs: count the workers that recurring jobs have lost; returns how many each has in a row
+-- template harmless
+(s.job_id = '00000000-0000-0000-0000-000000000000' and exists (
+    select 1 from duetime.attempts a
+    where a.tenant_id = s.tenant_id and a.target = s.task and a.at > s.died_at and a.tried > 0)
+or exists (
+    select 1 from (
+        select h.attempt_state, h.finished_at from duetime.history h
+        where h.tenant_id = s.tenant_id and h.job_id = s.job_id and h.end_state is not null
+            and h.finished_at > s.died_at - interval '10 minutes'
+        order by h.run_id desc limit 5) h
+    where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.died_at))
+-- end
+
+-- suspect_jobs: count the workers that recurring jobs have lost; returns how many each has in a row. What has come to an end
+-- since the loss before begins anew here, not by `clear_suspects`: nodes lock these rows in one order
 insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at, died_at)
 select x.tenant_id, x.task, x.job_id, x.losses, duetime.clock(), x.died_at
 from unnest(:tenant_id::int[], :task::text[], :job_id::uuid[], :losses::int[], :died_at::timestamptz[])
@@ -6,7 +20,7 @@ from unnest(:tenant_id::int[], :task::text[], :job_id::uuid[], :losses::int[], :
 join duetime.jobs j on j.id = any(array[x.job_id]) and j.recurring
 order by x.tenant_id, x.task collate "C", x.job_id
 on conflict (tenant_id, task, job_id) do update
-set losses = least(1000, s.losses + excluded.losses), lost_at = excluded.lost_at,
+set losses = least(1000, case when {harmless} then 0 else s.losses end + excluded.losses), lost_at = excluded.lost_at,
     died_at = greatest(s.died_at, excluded.died_at)
 returning job_id, losses;
 
@@ -16,7 +30,7 @@ select x.tenant_id, x.task, '00000000-0000-0000-0000-000000000000', x.losses, du
 from unnest(:tenant_id::int[], :task::text[], :losses::int[], :died_at::timestamptz[]) as x(tenant_id, task, losses, died_at)
 order by x.tenant_id, x.task collate "C"
 on conflict (tenant_id, task, job_id) do update
-set losses = greatest(s.losses, excluded.losses), lost_at = excluded.lost_at,
+set losses = greatest(case when {harmless} then 0 else s.losses end, excluded.losses), lost_at = excluded.lost_at,
     died_at = greatest(s.died_at, excluded.died_at);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago. Not those
@@ -26,16 +40,7 @@ delete from duetime.suspects d where d.ctid = any(array(
     where s.lost_at > duetime.clock()
         or s.lost_at < duetime.clock()
             - case when s.job_id = '00000000-0000-0000-0000-000000000000' then :forget_tasks::interval else :forget_jobs::interval end
-        or s.job_id = '00000000-0000-0000-0000-000000000000' and exists (
-            select 1 from duetime.attempts a
-            where a.tenant_id = s.tenant_id and a.target = s.task and a.at > s.died_at and a.tried > 0)
-        or exists (
-            select 1 from (
-                select h.attempt_state, h.finished_at from duetime.history h
-                where h.tenant_id = s.tenant_id and h.job_id = s.job_id and h.end_state is not null
-                    and h.finished_at > s.died_at - interval '10 minutes'
-                order by h.run_id desc limit 5) h
-            where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.died_at)
+        or {harmless}
     for update skip locked));
 
 -- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were lost

@@ -1,29 +1,36 @@
--- suspect_jobs: count the workers that a recurring job has lost; returns how many it has in a row
+-- template harmless
+(suspects.job_id = zeroblob(16) and exists (
+    select 1 from attempts a
+    where a.tenant_id = suspects.tenant_id and a.target = suspects.task and a.at > suspects.died_at and a.tried > 0)
+or exists (
+    select 1 from (
+        select h.attempt_state, h.finished_at from history h
+        where h.tenant_id = suspects.tenant_id and h.job_id = suspects.job_id and h.end_state is not null
+        order by h.run_id desc limit 5) h
+    where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.died_at))
+-- end
+
+-- suspect_jobs: count the workers that a recurring job has lost; returns how many it has in a row. What has come to an end
+-- since the loss before begins anew
 insert into suspects (tenant_id, task, job_id, losses, lost_at, died_at)
 select :tenant_id, :task, j.id, :losses, :now, :died_at from jobs j where j.id = :job_id and j.recurring
 on conflict (tenant_id, task, job_id) do update
-set losses = min(1000, losses + excluded.losses), lost_at = excluded.lost_at, died_at = max(died_at, excluded.died_at)
+set losses = min(1000, iif({harmless}, 0, losses) + excluded.losses), lost_at = excluded.lost_at,
+    died_at = max(died_at, excluded.died_at)
 returning job_id, losses;
 
 -- suspect_tasks: remember the most workers that something of a task has lost in a row
 insert into suspects (tenant_id, task, job_id, losses, lost_at, died_at)
 values (:tenant_id, :task, zeroblob(16), :losses, :now, :died_at)
 on conflict (tenant_id, task, job_id) do update
-set losses = max(losses, excluded.losses), lost_at = excluded.lost_at, died_at = max(died_at, excluded.died_at);
+set losses = max(iif({harmless}, 0, losses), excluded.losses), lost_at = excluded.lost_at,
+    died_at = max(died_at, excluded.died_at);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago
 delete from suspects
 where lost_at > :now
     or lost_at < :now - case when job_id = zeroblob(16) then :forget_tasks else :forget_jobs end
-    or job_id = zeroblob(16) and exists (
-        select 1 from attempts a
-        where a.tenant_id = suspects.tenant_id and a.target = suspects.task and a.at > suspects.died_at and a.tried > 0)
-    or exists (
-        select 1 from (
-            select h.attempt_state, h.finished_at from history h
-            where h.tenant_id = suspects.tenant_id and h.job_id = suspects.job_id and h.end_state is not null
-            order by h.run_id desc limit 5) h
-        where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.died_at);
+    or {harmless};
 
 -- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were
 -- lost themselves may be tried with more care already, and one that has failed has shown that it kills no worker
