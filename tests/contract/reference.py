@@ -471,10 +471,9 @@ class Reference:
                 died = deaths.setdefault(run.job_id, {})
                 assert run.started_at is not None
                 died[worker_id] = max(self.heard[worker_id], run.started_at, died.get(worker_id, run.started_at))
-        if deaths:
-            self._clear_suspects()
         for job_id, workers in deaths.items():
             before, _, last = self.suspects.get(job_id, (0, self.now, min(self.heard.values())))
+            before = 0 if self._is_harmless(job_id, last) else before
             self.suspects[job_id] = before + len(workers), self.now, max(last, *workers.values())
         self.trial_lanes |= {self._trial_lane(run, run.lost + 1) for _, run in gone}
 
@@ -484,15 +483,27 @@ class Reference:
 
     def _tend_suspects(self) -> None:
         """Jobs of which a run has come to its end since are cleared; what waits of the others is put on trial."""
+        suspected = set(self.suspects)
         self._clear_suspects()
+        for job_id in suspected - self.suspects.keys():
+            self._take_off_trial(job_id)
         for job_id in self.suspects:
             self._put_on_trial(job_id)
 
     def _clear_suspects(self) -> None:
         for job_id, (_, lost_at, died_at) in list(self.suspects.items()):
-            ended = [run for run in self.runs_of(job_id) if run.end is not None][:5]
-            if lost_at < self.now - FORGET_JOBS or any(_proves_harmless(run, died_at) for run in ended):
+            if lost_at < self.now - FORGET_JOBS or self._is_harmless(job_id, died_at):
                 del self.suspects[job_id]
+
+    def _is_harmless(self, job_id: UUID, died_at: datetime) -> bool:
+        ended = [run for run in self.runs_of(job_id) if run.end is not None][:5]
+        return any(_proves_harmless(run, died_at) for run in ended)
+
+    def _take_off_trial(self, job_id: UUID) -> None:
+        for run in self.live(job_id):
+            lane = self._trial_lane(run) if run.lost else run.home
+            if run.worker_id is None and run.lane.trial > lane.trial and lane in {run.home, *self.trial_lanes}:
+                run.lane, run.ready_at = lane, max(run.ready_at, self.now)
 
     def _put_on_trial(self, job_id: UUID) -> None:
         if job_id in self.suspects:

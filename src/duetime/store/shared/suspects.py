@@ -23,9 +23,11 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
 
 
 async def tend_suspects(transaction: Transaction) -> None:
-    """Clear those that have proved harmless, and put the waiting runs of the others on trial."""
+    """Clear those that have proved harmless, and put waiting runs where their own losses and their jobs' say."""
     if await transaction.value("has_suspects"):
-        await transaction.execute("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
+        cleared = await transaction.rows("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
+        jobs = sorted((row["tenant_id"], row["job_id"]) for row in cleared)  # of a task, there are no runs
+        await transaction.put("take_off_trial", ("tenant_id", "job_id"), jobs)
         await put_on_trial(transaction)
 
 

@@ -41,7 +41,8 @@ delete from duetime.suspects d where d.ctid = any(array(
         or s.lost_at < duetime.clock()
             - case when s.job_id = '00000000-0000-0000-0000-000000000000' then :forget_tasks::interval else :forget_jobs::interval end
         or {harmless}
-    for update skip locked));
+    for update skip locked))
+returning d.tenant_id, d.job_id;
 
 -- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were lost
 -- themselves may be tried with more care already, and one that has failed has shown that it kills no worker. Runs that are
@@ -62,5 +63,23 @@ from (
             and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))
         for update of w skip locked) o
     where :job_ids::uuid[] is null or s.job_id = any(:job_ids)
+) x
+where r.id = any(array[x.id]);
+
+-- take_off_trial: move waiting runs of jobs that are not suspected any more to where their own losses put them
+update duetime.runs r
+set lane_id = sign(r.lane_id)::int * x.lane, ready_at = greatest(r.ready_at, duetime.clock())
+from (
+    select o.id, o.lane
+    from unnest(:tenant_id::int[], :job_id::uuid[]) as s(tenant_id, job_id)
+    cross join lateral (
+        select w.id, t.id as lane from duetime.runs w
+        join duetime.lanes h on h.id = w.home_lane
+        join duetime.lanes c on c.id = abs(w.lane_id)
+        join duetime.lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
+            and t.keyed = h.keyed and t.trial = least(w.lost, 3) and t.awake and t.closing is null
+        where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null
+            and w.lane_id is not null and c.trial > t.trial
+        for update of w skip locked) o
 ) x
 where r.id = any(array[x.id]);

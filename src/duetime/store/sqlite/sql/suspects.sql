@@ -30,7 +30,8 @@ set losses = max(iif({harmless}, 0, losses), excluded.losses), lost_at = exclude
 delete from suspects
 where lost_at > :now
     or lost_at < :now - case when job_id = zeroblob(16) then :forget_tasks else :forget_jobs end
-    or {harmless};
+    or {harmless}
+returning tenant_id, job_id;
 
 -- put_on_trial: move waiting runs to the trial lanes that their jobs are due, all or those of some jobs. Those that were
 -- lost themselves may be tried with more care already, and one that has failed has shown that it kills no worker
@@ -47,5 +48,20 @@ from (
     where c.id <> t.id and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))
         and (:job_ids is null
             or s.job_id in (select substr(:job_ids, x.key * 16 + 1, 16) from json_each(:job_ids_places) x))
+) x
+where runs.id = x.id;
+
+-- take_off_trial: move waiting runs of a job that is not suspected any more to where their own losses put them
+update runs
+set lane_id = sign(lane_id) * x.lane, ready_at = max(ready_at, :now)
+from (
+    select w.id, t.id as lane
+    from runs w
+    join lanes h on h.id = w.home_lane
+    join lanes c on c.id = abs(w.lane_id)
+    join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
+        and t.keyed = h.keyed and t.trial = min(w.lost, 3) and t.awake
+    where w.tenant_id = :tenant_id and w.job_id = :job_id and w.worker_id is null and w.lane_id is not null
+        and c.trial > t.trial
 ) x
 where runs.id = x.id;
