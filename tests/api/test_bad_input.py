@@ -129,6 +129,7 @@ async def test_jobs(api: Served) -> None:
         ({"task": "t", "retry": {"payload": 1}}, "retry.payload", "known fields: retries, "),
         ({"task": "t", "retry": {"delay": 1}}, "retry.delay", "known fields: retries, "),
         ({"task": "t", "delay": 5}, "delay", "use run_in"),
+        ({"target": {"type": "shell", "url": "x"}}, "target.url", "known fields: "),
     ],
 )
 async def test_the_remedy_for_an_unknown_field_is_about_its_object(

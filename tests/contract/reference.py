@@ -15,7 +15,7 @@ from duetime.ids import once_run_id
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.firing import LOOK_AHEAD, Decided, Fire, SetAside
 from duetime.model.job import JobState, NewJob, Submitted
-from duetime.model.lane import LaneKey, trial_after
+from duetime.model.lane import LaneKey, Trial, trial_after
 from duetime.model.run import Event, RunState
 from duetime.model.schedule import NOW, Every, Once, Schedule
 from duetime.model.suspicion import FORGET_JOBS
@@ -465,16 +465,16 @@ class Reference:
             if worker_id not in self.workers and not claim.not_held
             for run in self.held(worker_id, claim_no)
         ]
-        deaths: dict[UUID, set[UUID]] = {}
+        deaths: dict[UUID, dict[UUID, datetime]] = {}
         for worker_id, run in gone:
             if run.job_id in self.jobs and isinstance(self.jobs[run.job_id].schedule, Every):
-                deaths.setdefault(run.job_id, set()).add(worker_id)
-        if deaths:
-            self._clear_suspects()
+                died = deaths.setdefault(run.job_id, {})
+                assert run.started_at is not None
+                died[worker_id] = max(self.heard[worker_id], run.started_at, died.get(worker_id, run.started_at))
         for job_id, workers in deaths.items():
             before, _, last = self.suspects.get(job_id, (0, self.now, min(self.heard.values())))
-            died_at = max(last, *(self.heard[worker_id] for worker_id in workers))
-            self.suspects[job_id] = before + len(workers), self.now, died_at
+            before = 0 if self._is_harmless(job_id, last) else before
+            self.suspects[job_id] = before + len(workers), self.now, max(last, *workers.values())
         self.trial_lanes |= {self._trial_lane(run, run.lost + 1) for _, run in gone}
 
     def _trial_lane(self, run: RefRun, lost: int | None = None) -> LaneKey:
@@ -483,22 +483,35 @@ class Reference:
 
     def _tend_suspects(self) -> None:
         """Jobs of which a run has come to its end since are cleared; what waits of the others is put on trial."""
+        suspected = set(self.suspects)
         self._clear_suspects()
+        for job_id in suspected - self.suspects.keys():
+            self._take_off_trial(job_id)
         for job_id in self.suspects:
             self._put_on_trial(job_id)
 
     def _clear_suspects(self) -> None:
         for job_id, (_, lost_at, died_at) in list(self.suspects.items()):
-            ended = [run for run in self.runs_of(job_id) if run.end is not None][:5]
-            if lost_at < self.now - FORGET_JOBS or any(_proves_harmless(run, died_at) for run in ended):
+            if lost_at < self.now - FORGET_JOBS or self._is_harmless(job_id, died_at):
                 del self.suspects[job_id]
+
+    def _is_harmless(self, job_id: UUID, died_at: datetime) -> bool:
+        ended = [run for run in self.runs_of(job_id) if run.end is not None][:5]
+        return any(_proves_harmless(run, died_at) for run in ended)
+
+    def _take_off_trial(self, job_id: UUID) -> None:
+        for run in self.live(job_id):
+            lane = self._trial_lane(run) if run.lost else run.home
+            if run.worker_id is None and run.lane.trial > lane.trial and lane in {run.home, *self.trial_lanes}:
+                run.lane, run.ready_at = lane, max(run.ready_at, self.now)
 
     def _put_on_trial(self, job_id: UUID) -> None:
         if job_id in self.suspects:
             trial = trial_after(self.suspects[job_id][0])
             for run in self.live(job_id):
                 lane = run.home.on_trial(trial)
-                is_due = run.lane != lane and (not run.fence or run.lane.trial < trial)
+                is_kept = run.lane.trial > Trial.NONE or not run.attempt  # one that has failed is off trial
+                is_due = run.lane != lane and (not run.fence or (run.lane.trial < trial and is_kept))
                 if run.worker_id is None and is_due and lane in self.trial_lanes:
                     run.lane, run.ready_at = lane, max(run.ready_at, self.now)
 

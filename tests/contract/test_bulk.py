@@ -103,6 +103,18 @@ async def test_runs_and_dead_letters(store: Store, time: Time) -> None:
     assert (end.done, (await store.reads.counts()).runs) == (4, 0)
 
 
+async def test_what_it_repeats_counts_although_the_clock_was_put_back(store: Store, time: Time) -> None:
+    """Else its rate would not count it either."""
+    await submit(store, *(job() for _ in range(3)))
+    worker = await hand(store)
+    for run in await worker.claim():
+        await worker.fail(run)
+    bulk = await put(store, DeadLettersWork("retry", DeadFilter()), rate=1000)
+    time.advance(minutes=-5)
+    end = await finish(store, bulk)
+    assert (end.done, end.skipped, (await store.reads.counts()).runs) == (3, 0, 3)
+
+
 async def test_one_server_at_a_time_and_stopping(store: Store) -> None:
     bulk = await put(store, JobsWork("pause", JobFilter()))
     one, other = new_id(), new_id()

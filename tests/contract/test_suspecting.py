@@ -193,3 +193,56 @@ async def test_a_worker_that_dies_counts_once_for_a_job(store: Store, time: Time
     time.advance(seconds=LEASE.total_seconds() + 1)
     await reap(store)
     assert set((await waiting(store)).values()) == {Trial.SUSPECT}
+
+
+async def test_an_end_before_the_run_that_was_lost_was_claimed_clears_nothing(store: Store, time: Time) -> None:
+    """The worker was heard of before, at its last heartbeat; its claim shows that it lived on."""
+    await submit(store, job(Every(timedelta(seconds=2)), options=NO_SECOND_TRY))
+    worker = await hand(store)
+    time.advance(seconds=2)
+    await fire(store)
+    for run in await worker.claim():
+        await worker.succeed(run)
+    time.advance(seconds=2)
+    await fire(store)
+    assert len(await worker.claim()) == 1
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    assert await reap(store) == 1
+    await fire(store)
+    assert set((await waiting(store)).values()) == {Trial.SUSPECT}
+
+
+async def test_a_run_that_failed_is_not_put_on_trial_again_with_its_job(store: Store, time: Time) -> None:
+    await submit(store, job(Every(timedelta(hours=1))))
+    time.advance(hours=1)
+    await fire(store)
+    for _ in range(3):
+        await die(store, time)
+    assert set((await waiting(store)).values()) == {Trial.ALONE}
+    worker = await hand(store)
+    await worker.retry(await worker.claim_one())
+    await reap(store)
+    assert set((await waiting(store)).values()) == {Trial.NONE}
+
+
+async def test_runs_that_wait_leave_their_trial_when_their_job_is_cleared(store: Store, time: Time) -> None:
+    await submit(store, job(Every(timedelta(seconds=4))))
+    for _ in range(3):
+        time.advance(seconds=4)
+        await fire(store)
+        assert len(await (await hand(store)).claim()) == 1
+    time.advance(seconds=LEASE.total_seconds() - 7)
+    for _ in range(3):
+        assert await reap(store) == 1
+        time.advance(seconds=4)
+    for _ in range(2):
+        time.advance(seconds=4)
+        await fire(store)
+    worker = await hand(store)
+    *others, harmless = await worker.claim()
+    assert sorted(run.lost for run in others) == [0, 1, 1, 1]
+    await store.completions.hand_back(worker.id, [(run.run_id, run.fence) for run in others])
+    assert set((await waiting(store)).values()) == {Trial.ALONE}
+    await worker.succeed(harmless)
+    await reap(store)
+    assert await waiting(store) == {run.run_id: run.lost for run in others}, "each is tried as its own losses say"

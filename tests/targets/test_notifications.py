@@ -160,6 +160,16 @@ async def test_what_cannot_be_told_is_refused(targets: Targeting, body: dict[str
     assert (await targets.api.get("/v1/subscriptions")).json["items"] == []
 
 
+async def test_mail_can_be_paused_where_it_cannot_be_sent(targets: Targeting) -> None:
+    """As when the settings of the mail server are gone: what is being tried in vain can be stopped."""
+    wanted = Subscription("me", Email("ops@example.com"), (Topic.RUN_SUCCEEDED,))
+    await targets.api.store.notifications.put_subscription(DEFAULT_TENANT, wanted)
+    body = {"to": {"type": "email", "address": "ops@example.com"}, "topics": ["run.succeeded"]}
+    answer = await targets.api.ask("PUT", "/v1/subscriptions/me", {**body, "paused": True})
+    assert (answer.status, answer.json["paused"]) == (200, True)
+    assert (await targets.api.ask("PUT", "/v1/subscriptions/me", body)).status == 422
+
+
 async def test_an_alert_opens_and_closes(database_url: str, receiver: Receiver) -> None:
     async with targeting(database_url, worker=False) as targets:
         api, store = targets.api, targets.api.store

@@ -46,12 +46,19 @@ def test_less_is_worse_for_workers_and_slots() -> None:
         (Figure.BACKLOG, 1, [1, 2, 1]),
         (Figure.DEAD_LETTERS, 0, [0, 1, 0]),
         (Figure.BACKLOG, 100, [100, 101, 90]),
+        (Figure.UNSERVED, 1, [1, 2, 1]),
+        (Figure.BACKLOG, 1.5, [1, 2, 1]),
     ],
 )
 def test_by_default_a_count_closes_at_a_whole_number_that_it_can_reach(
     figure: Figure, threshold: float, values: list[float | None]
 ) -> None:
     assert turns(AlertRule("count", figure, threshold), values) == [None, "opened", "closed"]
+
+
+@pytest.mark.parametrize("figure", [Figure.BACKLOG, Figure.DEAD_LETTERS, Figure.UNSERVED])
+def test_a_count_beyond_a_threshold_that_is_no_whole_number_keeps_the_alert_open(figure: Figure) -> None:
+    assert turns(AlertRule("count", figure, 0.5), [1, 1, 1, 0]) == ["opened", None, None, "closed"]
 
 
 def test_it_may_have_to_be_wrong_for_a_while() -> None:

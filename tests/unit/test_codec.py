@@ -63,6 +63,11 @@ class Private:
     _secret: str = "default"
 
 
+@attrs.define
+class PrivateItem(Generic[T]):
+    _item: T
+
+
 @dataclass
 class Page(Generic[T]):
     items: list[T]
@@ -248,6 +253,7 @@ def test_values_arrive_as_their_annotation_says(kind: Any, value: Any, arrives: 
         (3, "JSON cannot carry 3"),
         (Private, "the private field _secret of Private would be lost in JSON (rename it"),
         (list[Private | None], "the private field _secret of Private"),
+        (PrivateItem[int], "the private field _item of"),
         (Annotated[int, pydantic.Field(gt=5)], "FieldInfo of pydantic is not checked here (use msgspec.Meta"),
         (list[Annotated[int, annotated_types.Gt(5)]], "Gt of annotated_types is not checked here"),
         (WithInit, "JSON cannot carry WithInit (pass plain JSON"),

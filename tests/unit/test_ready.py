@@ -36,6 +36,7 @@ ANNOUNCED = {
     "free_unlisted": "its worker does not list its claim",
     "revise_runs": "its job was edited, and with it its lane",
     "put_on_trial": "it, its job or its task is suspected: it moves to a trial lane",
+    "take_off_trial": "its job is not suspected any more: it leaves a trial lane",
 }
 """What makes runs claimable, in a lane where they were not."""
 NOT_ANNOUNCED = {

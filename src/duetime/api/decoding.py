@@ -336,7 +336,7 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
 
 def _meant(name: str, to: Any, place: str) -> str | None:
     """What may be meant by a field that the object at a path does not have."""
-    known = known_fields(to, place)
+    known = known_fields(to, place, name)
     elsewhere = ELSEWHERE.get(name)
     if elsewhere is not None and (not place or re.split(r"\W", elsewhere)[0] in known):
         return f"use {elsewhere}"

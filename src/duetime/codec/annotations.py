@@ -171,7 +171,7 @@ def _check_part(function: Callable[..., Any], name: str, part: inspect.Type) -> 
 
 def _private_fields(kind: Any) -> list[str]:
     """The fields of an attrs class that the encoder omits. It encodes those of dataclasses."""
-    fields = getattr(kind, "__attrs_attrs__", ())
+    fields = getattr(get_origin(kind) or kind, "__attrs_attrs__", ())
     return [each.name for each in fields if each.name.startswith("_")]
 
 

@@ -36,10 +36,11 @@ def allowed_values(to: Any, place: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def known_fields(to: Any, place: str) -> tuple[str, ...]:
-    """The fields of the object at a path."""
+def known_fields(to: Any, place: str, unknown: str) -> tuple[str, ...]:
+    """The fields of the object at a path, which has no field `unknown`: of several kinds, it is one without it."""
     structs = [each for each in _kinds_at(to, place) if isinstance(each, inspect.StructType)]
-    return tuple(dict.fromkeys(field.encode_name for each in structs for field in each.fields))
+    fields = [[field.encode_name for field in each.fields] for each in structs]
+    return tuple(dict.fromkeys(name for names in fields if unknown not in names for name in names))
 
 
 def _kinds_at(to: Any, place: str) -> list[inspect.Type]:

@@ -36,6 +36,7 @@ from duetime.model.failure import bounded
 from duetime.model.idempotency import keyed_request
 from duetime.model.lists import MOST_ON_A_PAGE, DeadFilter, DeadLetter, JobItem, Page, RunItem
 from duetime.store.protocol.store import Store
+from duetime.store.rules.replays import repeat_id
 
 BATCH = 50
 MOST_COUNTED = 10_000
@@ -99,8 +100,9 @@ class BulkRunner:
         return BulkStep(page.next, done, skipped, failed, kept, finished=page.next is None)
 
     async def _retry(self, bulk: Bulk, run_id: UUID) -> None:
-        run = await self._store.replay.retry_run(bulk.tenant_id, run_id, os.urandom(8))
-        if run.id != run_id and run.due_at < bulk.created_at:
+        nonce = bulk.id.bytes  # so that what it has repeated is known, whatever the clock shows
+        run = await self._store.replay.retry_run(bulk.tenant_id, run_id, nonce)
+        if run.id not in (run_id, repeat_id(run_id, run.job_id, run.due_at, nonce)):
             raise Conflict("it was repeated before")
 
     async def _act(self, bulk: Bulk, item: Item) -> None:

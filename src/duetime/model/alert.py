@@ -62,7 +62,7 @@ TOPICS = {
     Figure.OVERTIME: Topic.JOB_OVERTIME,
 }
 _FALLING = (Figure.WORKERS, Figure.FREE_SLOTS)
-_COUNTS = (Figure.DEAD_LETTERS, Figure.BACKLOG)
+_COUNTS = (Figure.DEAD_LETTERS, Figure.BACKLOG, Figure.UNSERVED)
 _SOONEST = 10
 """Seconds: successes are heard of some moments later."""
 
@@ -96,7 +96,8 @@ class AlertRule(msgspec.Struct, frozen=True, omit_defaults=True):
             return self.until
         if self.falls:
             return max(self.threshold, floor(self.threshold * 1.1))
-        return ceil(self.threshold * 0.9) if self.figure in _COUNTS else self.threshold * 0.9
+        good = self.threshold * 0.9
+        return min(self.threshold, ceil(good)) if self.figure in _COUNTS else good
 
     @property
     def hears(self) -> bool:

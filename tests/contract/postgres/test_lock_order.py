@@ -13,7 +13,7 @@ from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.completing import apply
-from tests.contract.hands import LEASE, TENANT, Hand, failed, fire, hand, job, retried, submit, succeeded
+from tests.contract.hands import LEASE, TENANT, Hand, failed, fire, hand, job, reap, retried, submit, succeeded
 from tests.contract.worlds import PostgresTime, PostgresWorld
 from tests.support.waiting import eventually
 
@@ -23,6 +23,9 @@ MINUTE = timedelta(minutes=1)
 REPLACE = encode_options(Options(overlap="replace"))
 _HOLD = "select 1 from duetime.runs where id = $1 for update"
 _WAITING = "select count(*) from pg_locks where not granted"
+_TWO_WAITING = f"select ({_WAITING}) > 1"
+_SUSPECT = "insert into duetime.suspects values ($1, 'greet', $2, 1, duetime.clock(), duetime.clock())"
+AT_MOST_ONCE = encode_options(Options(at_most_once=True))
 
 
 @pytest.fixture
@@ -141,6 +144,53 @@ async def test_a_heartbeat_does_not_wait_for_a_run_that_somebody_holds(
     assert await store.completions.held_in_transactions([held.run_id, free.run_id]) == frozenset()
     assert (await store.leases.renew(worker.id, LEASE, [])).freed == 1, "its claim is still there"
     assert {run.run_id for run in await worker.claim()} == {held.run_id, free.run_id}
+
+
+async def test_nodes_that_count_losses_of_the_same_jobs_wait_for_each_other_in_one_order(
+    store: PostgresStore,
+    world: PostgresWorld,
+    session: "Session[asyncpg.Record]",
+    another: "Session[asyncpg.Record]",
+    time: PostgresTime,
+) -> None:
+    """One of them clears a job of which the other counts a loss."""
+    jobs = [(await submit(store, job(Every(DAY), options=AT_MOST_ONCE))).job_id for _ in range(3)]
+
+    async def claimed(*numbers: int, nonce: bytes) -> tuple[Hand, list[Claimed]]:
+        for number in numbers:
+            await store.control.trigger_job(TENANT, jobs[number], nonce)
+        worker = await hand(store)
+        runs = await worker.claim()
+        assert {run.job_id for run in runs} == {jobs[number] for number in numbers}
+        return worker, runs
+
+    await claimed(2, nonce=b"1")
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    assert await reap(store) == 1
+    time.advance(seconds=1)
+    worker, runs = await claimed(2, nonce=b"2")
+    await worker.complete(*map(succeeded, runs), closed=[worker.claim_no])
+    await claimed(0, 1, nonce=b"3")
+    time.advance(seconds=10)
+    await claimed(1, 2, nonce=b"4")
+    time.advance(seconds=LEASE.total_seconds() - 5)
+    before = await _deadlocks(another)
+    node = PostgresStore(world.dsn)
+    await node.open()
+    try:
+        async with session.transaction():
+            await session.execute(_SUSPECT, TENANT, jobs[0])
+            reaping = asyncio.create_task(reap(store, 1))
+            await eventually(lambda: another.fetchval(_WAITING))
+            time.advance(seconds=10)
+            beside = asyncio.create_task(reap(node, 1))
+            await eventually(lambda: beside.done() or another.fetchval(_TWO_WAITING))
+        assert await asyncio.wait_for(asyncio.gather(reaping, beside), 30) == [2, 2]
+    finally:
+        await node.close()
+    assert await _deadlocks(another) == before
+    found = await session.fetch("select job_id, losses from duetime.suspects where job_id = any($1)", jobs)
+    assert {(row["job_id"], row["losses"]) for row in found} == {(jobs[0], 2), (jobs[1], 2), (jobs[2], 1)}
 
 
 async def test_a_cancellation_that_meets_a_retry_is_not_lost(

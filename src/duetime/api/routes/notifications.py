@@ -69,7 +69,7 @@ async def put_subscription(call: Call) -> SubscriptionView:
             jobs=tuple(_job_id(text, f"job_ids[{index}]") for index, text in enumerate(request.job_ids)),
         )
     )
-    if isinstance(wanted.to, Email):
+    if isinstance(wanted.to, Email) and not wanted.paused:
         check_can_send(call.service.settings)
     await call.service.store.notifications.put_subscription(call.tenant_id, wanted)
     await call.act("subscriptions.set", wanted.name, ", ".join(wanted.topics)[:200])

@@ -14,7 +14,7 @@ def deaths_of_jobs(losses: Iterable[Loss]) -> dict[tuple[int, str, UUID], tuple[
     workers: dict[tuple[int, str, UUID], dict[UUID, datetime]] = {}
     for loss in losses:
         died = workers.setdefault((loss.lane.tenant_id, loss.lane.task, loss.job_id), {})
-        died[loss.worker_id] = loss.died_at
+        died[loss.worker_id] = max(loss.died_at, died.get(loss.worker_id, loss.died_at))
     return {job: (len(died), max(died.values())) for job, died in sorted(workers.items())}
 
 

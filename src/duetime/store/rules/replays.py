@@ -25,6 +25,12 @@ class Repeat(NamedTuple):
     timeout_ms: int | None
 
 
+def repeat_id(old: UUID, job_id: UUID, now: datetime, nonce: bytes) -> UUID:
+    """The nonce and the old run make the new id unique among the runs of the job. It sorts after the old id, which a
+    process with a fast clock may have drawn: the last run of a job is the newest."""
+    return run_id(job_id, max(now, time_of(old) + timedelta(milliseconds=1)), nonce + old.bytes)
+
+
 def repeat(
     old: UUID,
     job_id: UUID,
@@ -37,12 +43,9 @@ def repeat(
     nonce: bytes,
     delay: timedelta = timedelta(0),
 ) -> Repeat:
-    """The nonce and the old run make the new id unique among the runs of the job. It sorts after the old id, which a
-    process with a fast clock may have drawn: the last run of a job is the newest."""
-    moment = max(now, time_of(old) + timedelta(milliseconds=1))
     said: Options = msgspec.structs.replace(decode_options(options), replays=show("run", old))
     return Repeat(
-        run_id(job_id, moment, nonce + old.bytes),
+        repeat_id(old, job_id, now, nonce),
         job_id,
         lane_id,
         now,

@@ -55,7 +55,7 @@ async def _reap_dead(
             row["job_id"],
             keys[row["home_lane"]],
             row["lost"] + 1,
-            min(now, claim["died_at"] or now),
+            min(now, max(claim["heard_at"] or now, row["started_at"])),
         )
         for claim, rows in zip(claims, lost, strict=True)
         # A run that a live worker does not hold has killed no process.

@@ -12,7 +12,6 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
     """Count what these runs were lost for, of their jobs and tasks; returns the trial lane of each run."""
     if not losses:
         return {}
-    await _clear(transaction)  # so that only losses without a good end in between are added
     deaths = [(*job, *died) for job, died in deaths_of_jobs(losses).items()]
     rows = await transaction.each("suspect_jobs", ("tenant_id", "task", "job_id", "losses", "died_at"), deaths)
     in_a_row = {row["job_id"]: row["losses"] for row in rows}
@@ -24,17 +23,12 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
 
 
 async def tend_suspects(transaction: Transaction) -> None:
-    """Clear those that have proved harmless, and put the waiting runs of the others on trial."""
-    if await _clear(transaction):
+    """Clear those that have proved harmless, and put waiting runs where their own losses and their jobs' say."""
+    if await transaction.value("has_suspects"):
+        cleared = await transaction.rows("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
+        jobs = sorted((row["tenant_id"], row["job_id"]) for row in cleared)  # of a task, there are no runs
+        await transaction.put("take_off_trial", ("tenant_id", "job_id"), jobs)
         await put_on_trial(transaction)
-
-
-async def _clear(transaction: Transaction) -> bool:
-    """Clear those that have proved harmless; returns whether there were any suspects."""
-    if not await transaction.value("has_suspects"):
-        return False
-    await transaction.execute("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
-    return True
 
 
 async def put_on_trial(transaction: Transaction, job_ids: Sequence[UUID] | None = None) -> None:

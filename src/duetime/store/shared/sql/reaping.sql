@@ -1,6 +1,6 @@
 -- dead_claims: claims of workers that are gone or do not hold them, locked against other nodes
 select c.worker_id, c.claim_no, c.run_ids, c.standing,
-    (select p.heard_at from duetime.past_workers p where p.id = c.worker_id) as died_at
+    (select p.heard_at from duetime.past_workers p where p.id = c.worker_id) as heard_at
 from duetime.claims c
 where c.standing = ClaimStanding.NOT_HELD or not exists (select 1 from duetime.workers w where w.id = c.worker_id)
 order by c.claimed_at limit :limit for update of c skip locked;
