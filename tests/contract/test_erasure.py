@@ -184,8 +184,9 @@ async def test_a_deletion_can_be_taken_back_until_it_begins(store: Store, time: 
         await store.erasures.plan_erasure(tenant.id, DAY, "operator", None)
     await store.erasures.withdraw_erasure(tenant.id)
     assert (await store.tenants.tenant_by_id(tenant.id)).state is TenantState.ACTIVE
-    await store.erasures.plan_erasure(tenant.id, DAY, "operator", None)
-    time.advance(days=1)
+    # Short enough that the guard against steps of the clock does not doubt that it has passed.
+    await store.erasures.plan_erasure(tenant.id, timedelta(minutes=2), "operator", None)
+    time.advance(minutes=2)
     await eraser(store).tick()
     with pytest.raises(Conflict, match="cannot be taken back"):
         await store.erasures.withdraw_erasure(tenant.id)
