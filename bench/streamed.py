@@ -28,7 +28,7 @@ async def through(store: Store, queue: str, address: str, *, max_depth: int | No
     """Let a queue go through this broker, as an operator would."""
     found = await store.streams.set_stream(DEFAULT_TENANT, queue, StreamSettings(address, max_depth=max_depth))
     assert found is not None
-    broker = broker_at(address)
+    broker = await broker_at(address)
     await broker.open()
     try:
         await broker.check([name.text for name in streams_of(found, shared=broker.shared).values()])
@@ -54,7 +54,7 @@ def new_job(queue: str, task: str, options: Options = DEFAULT_OPTIONS, schedule:
 async def publishing(store: Store, queue: str, address: str) -> AsyncIterator["Publisher"]:
     """A queue that goes through this broker, and a way to fill it."""
     found = await through(store, queue, address)
-    broker = broker_at(address)
+    broker = await broker_at(address)
     await broker.open()
     try:
         yield Publisher(store, broker, streams_of(found, shared=broker.shared)[Tier.MEDIUM])

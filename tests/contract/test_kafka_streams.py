@@ -46,7 +46,7 @@ def admin(server: KafkaServer) -> AdminClient:
 
 @pytest.fixture
 async def broker(server: KafkaServer) -> AsyncIterator[Broker]:
-    broker = broker_at(server.address_with("partitions=2"))
+    broker = await broker_at(server.address_with("partitions=2"))
     await broker.open()
     yield broker
     await broker.close()
@@ -103,7 +103,7 @@ async def test_a_topic_that_would_lose_messages_is_refused(
 async def test_a_limited_time_can_be_accepted(admin: AdminClient, server: KafkaServer) -> None:
     stream = new_stream()
     create(admin, {"retention.ms": "60000"}, stream)
-    broker = broker_at(server.address_with("accept_retention=true"))
+    broker = await broker_at(server.address_with("accept_retention=true"))
     await broker.open()
     assert any("retention.ms=60000" in sentence for sentence in await broker.check([stream]))
     await broker.close()
@@ -156,7 +156,7 @@ async def test_what_is_done_is_deleted(admin: AdminClient, broker: Broker, strea
 
 
 async def test_one_that_is_not_done_holds_back_the_window_only(server: KafkaServer) -> None:
-    broker = broker_at(server.address_with("partitions=1"))
+    broker = await broker_at(server.address_with("partitions=1"))
     await broker.open()
     stream = new_stream()
     await broker.check([stream])

@@ -38,7 +38,7 @@ def server() -> RedisServer:
 
 @pytest.fixture
 async def broker(server: RedisServer) -> AsyncIterator[Broker]:
-    broker = broker_at(server.address)
+    broker = await broker_at(server.address)
     await broker.open()
     yield broker
     await broker.close()
@@ -95,7 +95,7 @@ def test_durability_is_said_in_words(
 
 
 async def test_a_real_configuration_is_read(own: RedisServer, stream: str) -> None:
-    broker = broker_at(own.address)
+    broker = await broker_at(own.address)
     with own.client() as client:
         assert "appendfsync everysec" in " ".join(await broker.check([stream]))
         client.config_set("appendfsync", "always")
@@ -111,11 +111,11 @@ async def test_a_real_configuration_is_read(own: RedisServer, stream: str) -> No
 async def test_a_message_is_accepted_when_the_replicas_have_it(own: RedisServer, stream: str) -> None:
     with RedisServer(replicaof=f"127.0.0.1 {own.port}") as replica, replica.client() as client, own.client() as primary:
         await eventually(lambda: client.info("replication")["master_link_status"] == "up")
-        follower = broker_at(replica.address)
+        follower = await broker_at(replica.address)
         with pytest.raises(InvalidInput, match="primary"):
             await follower.check([stream])
         await follower.close()
-        one, two = broker_at(own.address, replicas=1), broker_at(own.address, replicas=2)
+        one, two = await broker_at(own.address, replicas=1), await broker_at(own.address, replicas=2)
         assert "1 of 1 replicas" in " ".join(await one.check([stream]))
         await one.publish(stream, [b"one"])
         assert client.xlen(stream) == 1
@@ -127,7 +127,7 @@ async def test_a_message_is_accepted_when_the_replicas_have_it(own: RedisServer,
 
 
 async def test_a_full_redis_refuses_messages_and_delivers_those_it_has(own: RedisServer, stream: str) -> None:
-    broker = broker_at(own.address)
+    broker = await broker_at(own.address)
     await broker.check([stream])
     await broker.publish(stream, [b"kept"])
     with own.client() as client:
@@ -213,9 +213,9 @@ async def test_messages_that_others_wrote_are_delivered_for_refusal(
         ("redis://host?socket_timeout=1", "socket_timeout"),
     ],
 )
-def test_an_address_that_redis_cannot_have(address: str, says: str) -> None:
+async def test_an_address_that_redis_cannot_have(address: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
-        broker_at(address)
+        await broker_at(address)
 
 
 async def test_one_fetch_fills_unequal_takes(broker: Broker, stream: str) -> None:
@@ -275,7 +275,7 @@ def test_a_connection_that_is_lost_before_a_command_makes_redis_unavailable(serv
     """uvloop raises an error of its own for it, which no caller expects."""
 
     async def publish() -> None:
-        broker = broker_at(server.address)
+        broker = await broker_at(server.address)
         await broker.open()
         assert isinstance(broker, RedisBroker)
         ((_, connection),) = broker._redis._idle

@@ -35,7 +35,7 @@ async def client(server: SqsServer) -> AsyncIterator[SqsClient]:
 
 @pytest.fixture
 async def broker(server: SqsServer) -> AsyncIterator[SqsBroker]:
-    broker = broker_at(server.address)
+    broker = await broker_at(server.address)
     assert isinstance(broker, SqsBroker)
     await broker.open()
     yield broker
@@ -122,7 +122,7 @@ async def test_without_credentials_the_error_says_where_they_are_looked_for(monk
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    broker = broker_at("sqs://127.0.0.1:1")
+    broker = await broker_at("sqs://127.0.0.1:1")
     with pytest.raises(StreamUnavailable, match="AWS_ACCESS_KEY_ID"):
         await broker.open()
     await broker.close()

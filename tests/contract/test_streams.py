@@ -34,7 +34,7 @@ def server(request: pytest.FixtureRequest) -> BrokerServer:
 
 @pytest.fixture
 async def broker(server: BrokerServer) -> AsyncIterator[Broker]:
-    broker = broker_at(server.address)
+    broker = await broker_at(server.address)
     await broker.open()
     yield broker
     await broker.close()
@@ -433,7 +433,7 @@ async def published(broker: Broker, stream: str, body: bytes) -> bool:
 
 async def test_an_unreachable_broker_says_so_without_its_password(server: BrokerServer) -> None:
     scheme = server.address.partition("://")[0]
-    broker = broker_at(f"{scheme}://me:hidden-word@127.0.0.1:1/")
+    broker = await broker_at(f"{scheme}://me:hidden-word@127.0.0.1:1/")
     with pytest.raises(StreamUnavailable) as refused:
         await broker.open()
     assert "hidden-word" not in str(refused.value)

@@ -21,7 +21,7 @@ async def test_the_death_of_one_broker_of_three_loses_nothing() -> None:
     if (reason := KafkaServer.missing()) is not None:
         pytest.skip(reason)
     with KafkaCluster() as cluster:
-        broker = broker_at(f"{cluster.address}?partitions=6")
+        broker = await broker_at(f"{cluster.address}?partitions=6")
         await broker.open()
         stream = "killed"
         said = " ".join(await broker.check([stream]))

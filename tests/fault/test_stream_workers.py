@@ -26,7 +26,7 @@ FAULTS = 8
 @pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.kind)
 async def test_workers_that_die_or_hang_lose_nothing(kind: type[BrokerServer], tmp_path: Path) -> None:
     server = running(kind)
-    broker = broker_at(server.address)
+    broker = await broker_at(server.address)
     await broker.open()
     stream = f"test_{uuid4().hex}"
     await broker.check([stream])

@@ -9,7 +9,7 @@ from duetime.streams.protocol import Delivery
 
 
 async def hold(address: str, stream: str, name: str, lease: float, count: int) -> None:
-    broker = broker_at(address)
+    broker = await broker_at(address)
     await broker.open()
     consumer = await broker.consumer([stream], name, lease)
     held: list[Delivery] = []

@@ -17,7 +17,7 @@ AT_ONCE = 30
 
 
 async def work(address: str, stream: str, lease: float, file: Path) -> None:
-    broker = broker_at(address)
+    broker = await broker_at(address)
     await broker.open()
     consumer = await broker.consumer([stream], uuid4().hex, lease)
     held: set[Delivery] = set()

@@ -64,7 +64,7 @@ async def streamed(store: Store, address: str, **settings: Any) -> AsyncIterator
     """Send the queue `mail` through a stream at this address."""
     queue = await store.streams.set_stream(DEFAULT_TENANT, QUEUE, StreamSettings(address, **settings))
     assert queue is not None
-    broker = broker_at(queue.settings.address)
+    broker = await broker_at(queue.settings.address)
     await broker.open()
     try:
         await broker.check([name.text for name in streams_of(queue, shared=broker.shared).values()])

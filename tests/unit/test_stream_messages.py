@@ -162,16 +162,16 @@ def test_a_queue_has_a_stream_per_tier() -> None:
         ("redis://" + "h" * 2000, "2000"),
     ],
 )
-def test_a_bad_address_says_what_is_known(address: str, says: str) -> None:
+async def test_a_bad_address_says_what_is_known(address: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says) as refused:
-        broker_at(address)
+        await broker_at(address)
     assert "hidden" not in str(refused.value)
     assert refused.value.field == "stream"
 
 
-def test_replicas_belong_to_redis() -> None:
+async def test_replicas_belong_to_redis() -> None:
     with pytest.raises(InvalidInput, match="replicas"):
-        broker_at("sqs://eu-west-1", replicas=1)
+        await broker_at("sqs://eu-west-1", replicas=1)
 
 
 def test_a_shown_address_has_no_password() -> None:
@@ -182,7 +182,7 @@ def test_a_shown_address_has_no_password() -> None:
 @pytest.mark.parametrize(
     ("module", "address", "extra"), [("redis", "redis://host", "redis"), ("aiormq", "amqp://host", "rabbitmq")]
 )
-def test_a_missing_client_names_its_extra(
+async def test_a_missing_client_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, module: str, address: str, extra: str
 ) -> None:
     for name in [
@@ -191,7 +191,7 @@ def test_a_missing_client_names_its_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InvalidInput, match=re.escape(f"duetime[{extra}]")):
-        broker_at(address)
+        await broker_at(address)
 
 
 def test_batches_are_bounded_by_count_and_bytes() -> None:

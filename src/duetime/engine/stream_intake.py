@@ -188,7 +188,7 @@ class StreamIntake:
             current = queues[name].current
             assert current is not None
             try:
-                traits = self._streaming.publisher.traits(current.settings)
+                traits = await self._streaming.publisher.traits(current.settings)
             except StreamUnavailable:  # this process cannot use the broker
                 if not current.settings.fallback:
                     raise

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from duetime.errors import InvalidInput
 from duetime.model.carried import UNREADABLE
+from duetime.process.loading import load
 from duetime.settings.addresses import split_address
 from duetime.settings.kinds import without_password
 from duetime.streams.protocol import Broker
@@ -38,7 +39,7 @@ _KINDS = {
 }
 
 
-def broker_at(address: str, *, replicas: int | None = None) -> Broker:
+async def broker_at(address: str, *, replicas: int | None = None) -> Broker:
     """The broker at this address, not yet open. Raises `InvalidInput`."""
     kind = _kind_of(address)
     prefix_of(address)
@@ -46,14 +47,15 @@ def broker_at(address: str, *, replicas: int | None = None) -> Broker:
         raise InvalidInput(
             "is a setting of Redis streams", field="replicas", remedy="set the replication at the broker itself"
         )
-    module = adapter(f"duetime.streams.{kind.module}", kind.extra, "stream")
+    module = await adapter(f"duetime.streams.{kind.module}", kind.extra, "stream")
     broker: Broker = getattr(module, kind.adapter)(address, **({} if replicas is None else {"replicas": replicas}))
     return broker
 
 
-def adapter(module: str, extra: str, field: str) -> Any:
+async def adapter(module: str, extra: str, field: str) -> Any:
     """A module whose client library is an extra. Raises `InvalidInput` if that is not installed."""
     try:
+        await load(module)
         return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("duetime"):

@@ -25,15 +25,16 @@ class Brokers:
             return self._made[key]
         async with self._opening.setdefault(key, asyncio.Lock()):
             if key not in self._open:
-                await self.made(settings).open()
+                await (await self.made(settings)).open()
                 self._open.add(key)
         return self._made[key]
 
-    def made(self, settings: StreamSettings) -> Broker:
+    async def made(self, settings: StreamSettings) -> Broker:
         """The same, perhaps not open: its attributes can be read."""
         key = (settings.address, settings.replicas)
         if key not in self._made:
-            self._made[key] = broker_at(settings.address, replicas=settings.replicas)
+            broker = await broker_at(settings.address, replicas=settings.replicas)
+            self._made.setdefault(key, broker)
         return self._made[key]
 
     async def close(self) -> None:

@@ -129,11 +129,11 @@ class Publisher:
         self._outlets: dict[tuple[str, int | None], _Outlet] = {}
         self._closing: AsyncGenerator[None, None] | None = None
 
-    def traits(self, settings: StreamSettings) -> Broker:
+    async def traits(self, settings: StreamSettings) -> Broker:
         """The broker at this address, to read its attributes: it may not be open. Raises `StreamUnavailable` if this
         process cannot use it."""
         with _usable():
-            return self._brokers.made(settings)
+            return await self._brokers.made(settings)
 
     async def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> None:
         """Add messages to a stream. When it raises `StreamUnavailable`, any of them may have been added."""

@@ -49,13 +49,13 @@ async def check_change(
         generation = max((each.generation for each in generations), default=0) + 1
     planned = StreamQueue(tenant_id, name, generation, settings, True, 0.0)
     if current is None or generation != current.generation:
-        _check_room(await streams.stream_queues(), planned)
+        await _check_room(await streams.stream_queues(), planned)
     return CheckedStream(settings, generation, await check_stream(planned, sealed=sealed))
 
 
-def _check_room(queues: Sequence[StreamQueue], planned: StreamQueue) -> None:
+async def _check_room(queues: Sequence[StreamQueue], planned: StreamQueue) -> None:
     """Every stream of a broker that gives each tenant its own is asked for by every worker."""
-    broker = broker_at(planned.settings.address, replicas=planned.settings.replicas)
+    broker = await broker_at(planned.settings.address, replicas=planned.settings.replicas)
     place = endpoint_of(planned.settings.address)
     others = sum(endpoint_of(queue.settings.address) == place for queue in queues)
     if not broker.shared and (others + 1) * len(Tier) > MOST_STREAMS:
@@ -77,20 +77,20 @@ async def apply_change(streams: Streams, tenant_id: int, name: str, checked: Che
 async def check_stream(queue: StreamQueue, *, sealed: bool) -> list[str]:
     """Check the broker of a queue, and create the queue's streams there. Returns what the operator must know. Raises
     `InvalidInput` when messages could be lost, and `StreamUnavailable`."""
-    broker = broker_at(queue.settings.address, replicas=queue.settings.replicas)
+    broker = await broker_at(queue.settings.address, replicas=queue.settings.replicas)
     await broker.open()
     try:
         names = [name.text for name in streams_of(queue, shared=broker.shared).values()]
         said = await broker.check(names)
     finally:
         await broker.close()
-    return [*said, *notes_on(queue.settings, sealed=sealed)]
+    return [*said, *await notes_on(queue.settings, sealed=sealed)]
 
 
-def notes_on(settings: StreamSettings, *, sealed: bool) -> list[str]:
+async def notes_on(settings: StreamSettings, *, sealed: bool) -> list[str]:
     """What is true of such a stream without asking its broker."""
     try:
-        shared = broker_at(settings.address, replicas=settings.replicas).shared
+        shared = (await broker_at(settings.address, replicas=settings.replicas)).shared
     except InvalidInput:
         shared = False  # its client library is not installed here
     return [text for text, told in ((_SHARED, shared), (_UNSEALED, not sealed)) if told]

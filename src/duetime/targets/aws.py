@@ -19,6 +19,7 @@ import msgspec
 from duetime.errors import InvalidInput, NoCredentials, reason_of
 from duetime.model.failure import bounded
 from duetime.model.target import AwsSignature
+from duetime.process.loading import load
 from duetime.targets.cloud_access import CloudAccess
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place
@@ -73,6 +74,7 @@ class AwsSigner:
         """The headers that sign a request: method, URL, headers and body. Raises `InvalidInput`, `NotFound`,
         `SealBroken` and `NoCredentials`."""
         require_aws()
+        await load("botocore.auth", "botocore.awsrequest", "botocore.exceptions")
         from botocore.auth import S3SigV4Auth, SigV4Auth  # type: ignore[import-untyped]
         from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
 

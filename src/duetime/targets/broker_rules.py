@@ -55,10 +55,10 @@ def kind_of_broker(at: AtBroker) -> BrokerKind:
     return next(kind for base, kind in _KINDS.items() if isinstance(at, base))
 
 
-def adapter_of(at: AtBroker) -> Any:
+async def adapter_of(at: AtBroker) -> Any:
     """The module that speaks to this broker. Raises `InvalidInput` if its client library is not installed."""
     kind = kind_of_broker(at)
-    return adapter(kind.module, kind.extra, "target.type")
+    return await adapter(kind.module, kind.extra, "target.type")
 
 
 class BrokerRules:

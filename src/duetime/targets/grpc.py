@@ -21,6 +21,7 @@ from duetime.errors import NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import GrpcTarget
+from duetime.process.loading import load
 from duetime.targets import signatures
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.messages import (
@@ -84,6 +85,7 @@ class GrpcCaller:
 
     async def call(self, target: GrpcTarget, attempt: TargetAttempt) -> Outcome:
         require_grpc()
+        await load("grpc.aio", "google.protobuf.json_format")
         from grpc.aio import AioRpcError
 
         try:

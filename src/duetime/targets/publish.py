@@ -81,7 +81,7 @@ class BrokerCaller:
             return await publisher.publish(target, message)
 
     async def _open(self, at: AtBroker, places: tuple[Place, ...], password: str | None, limit: float) -> Publisher:
-        module = adapter_of(at)
+        module = await adapter_of(at)
         match at:
             case AtKafka():
                 opened = module.KafkaPublisher(at, [place.address for place in places], password, limit)

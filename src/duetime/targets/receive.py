@@ -23,7 +23,7 @@ class Receivers:
     async def open(self, tenant_id: int, at: SourceBroker, marks: Mapping[str, str]) -> Receiver:
         """Raises `InvalidInput`, `NotFound` for a missing secret, `AddressRefused` and `OSError`."""
         places = self._rules.places(at, "broker")
-        module = adapter_of(at)
+        module = await adapter_of(at)
         login, password = login_of(at), None
         if login is not None:
             password = await self._vault.value(tenant_id, login.secret, *places)

@@ -55,7 +55,7 @@ async def list_queues(call: Call) -> QueueList:
         found[name] = Queue(call.tenant_id, name)
     inside = await in_streams(call) if streams else ()
     paces = await _paces(call)
-    return QueueList(tuple(_view(call, found[name], streams, inside, paces) for name in sorted(found)))
+    return QueueList(tuple([await _view(call, found[name], streams, inside, paces) for name in sorted(found)]))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
@@ -214,7 +214,7 @@ def queue_name(call: Call) -> str:
 async def _shown(call: Call, queue: Queue, notes: Sequence[str] = ()) -> QueueView:
     streams = await call.service.store.streams.stream_queues(call.tenant_id)
     inside = await in_streams(call, queue.name) if any(each.queue == queue.name for each in streams) else ()
-    return _view(call, queue, streams, inside, await _paces(call, queue.name), notes)
+    return await _view(call, queue, streams, inside, await _paces(call, queue.name), notes)
 
 
 class _Paces(NamedTuple):
@@ -230,7 +230,7 @@ async def _paces(call: Call, queue: str | None = None) -> _Paces:
     return _Paces(activity, await store.queues.queue_heads(call.tenant_id, activity.since, queue))
 
 
-def _view(
+async def _view(
     call: Call,
     queue: Queue,
     streams: Sequence[StreamQueue],
@@ -243,7 +243,7 @@ def _view(
     generations = [each for each in streams if each.queue == queue.name]
     current = next((each for each in generations if each.current), None)
     if current is not None and not notes:
-        notes = notes_on(current.settings, sealed=call.service.sealer.has_key)
+        notes = await notes_on(current.settings, sealed=call.service.sealer.has_key)
     return struct_like(
         QueueView,
         queue,
