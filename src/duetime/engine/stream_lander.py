@@ -126,7 +126,7 @@ class StreamLander:
     async def close(self) -> None:
         for outlet in self._outlets.values():
             with suppress(StreamUnavailable):
-                await outlet.consumer.close()
+                await outlet.close()
         self._outlets.clear()
 
     async def _settle(self, now: float) -> None:
@@ -138,7 +138,7 @@ class StreamLander:
                 await outlet.land()
                 if now - outlet.used_at > self._lease:
                     del self._outlets[address]
-                    await outlet.consumer.close()
+                    await outlet.close()
             except StreamUnavailable as error:
                 self._leave(address, _RETRY, error)  # the other brokers do not wait for it
 
@@ -178,7 +178,7 @@ class StreamLander:
         if outlet is None or any(name.text not in outlet.streams for name in names):
             streams = {**(outlet.streams if outlet is not None else {}), **{name.text: name for name in names}}
             if outlet is not None:
-                await outlet.consumer.close()  # nothing is held between two fetches
+                await outlet.close()  # nothing is held between two fetches
             consumer = await broker.consumer(sorted(streams), f"{self._name}-{len(streams)}", self._lease)
             lander = Lander(self._store, broker, streams, self._meters)
             plans: dict[int | None, FetchPlan] = {}
@@ -256,6 +256,11 @@ class _Outlet:
         self.used_at = monotonic()
         self.waiting: list[ToLand] = []
         self.done: list[Delivery] = []
+
+    async def close(self) -> None:
+        for plan in self.plans.values():
+            await plan.close()
+        await self.consumer.close()
 
     async def land(self) -> bool:
         """Land what was fetched and has not started, then acknowledge all; whether anything landed. Raises

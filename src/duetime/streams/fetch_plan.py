@@ -1,18 +1,30 @@
 """Which streams of a broker a consumer fetches from next: tenants and tiers share what it has room for, as they do in
-claims (`model/shares.py`), by sampled depths. Streams whose messages are for other consumers are left to them."""
+claims (`model/shares.py`), by sampled depths. Streams whose messages are for other consumers are left to them.
 
+Sampling stops no fetch: Kafka may take a second to answer. Until it has, the depths before count.
+"""
+
+import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from math import inf
 
 from duetime.clock import monotonic
 from duetime.model.claim_plan import Agenda
 from duetime.model.shares import Shares
+from duetime.process.ending import end_tasks
 from duetime.streams.names import StreamName
-from duetime.streams.protocol import Broker, Delivery
+from duetime.streams.protocol import Broker, Delivery, Depth
 
 SAMPLED_FOR = 0.1
 """Seconds for which depths are used."""
+_SAMPLE_SHARE = 4
+"""How many times as long as a sample took its depths are used, at least."""
+_PROMPT = 0.02
+"""Seconds for which a fetch waits for the depths: Redis answers earlier."""
+_LIKELY = 8
+"""While depths are unknown, a stream that had messages last gets so many times the room of another."""
+_ALL = 1 << 62
 _FIRST_LEFT, _LONGEST_LEFT = 0.5, 5.0
 """Seconds for which a stream is left to consumers that have its tasks, after a fetch of runs that are for none of the
 tasks here: first, and at most. A run that lands for another worker costs more than one of a store queue."""
@@ -29,6 +41,10 @@ class FetchPlan:
         self._agenda_until = 0.0
         self._in_agenda: list[str] = []
         self._may_have_more = False
+        self._gave: Set[str] = frozenset()
+        """The streams that had messages at the last fetch."""
+        self._sampling: asyncio.Task[Mapping[str, Depth]] | None = None
+        self._sampled_at = 0.0
         self._left: dict[str, float] = {}
         """Streams that are left to other consumers, and until when."""
         self._left_for: dict[str, float] = {}
@@ -47,20 +63,25 @@ class FetchPlan:
         """How many messages of which of these streams to fetch, and how long to wait for the first, at most `wait`."""
         if len(streams) == 1:
             return [(streams[0], room)], 0.0 if self._may_have_more else wait
-        if self._may_have_more and monotonic() >= self._agenda_until:
+        if self._may_have_more:
             await self._sample(streams)
         self._shares.weights = weights
         dealt = self._shares.deal(self._agenda, [room])
         if dealt:
             return [(self._in_agenda[number], take) for number, take in dealt], 0.0
-        return [(stream, max(1, room // len(streams))) for stream in streams], wait
+        likely = {stream: _LIKELY if stream in self._gave else 1 for stream in streams}
+        total = sum(likely.values())
+        return [(stream, max(1, room * part // total)) for stream, part in likely.items()], wait
 
     def learn(self, takes: Sequence[tuple[str, int]], deliveries: Sequence[Delivery]) -> None:
         """What a fetch says about the streams."""
         got = Counter(delivery.stream for delivery in deliveries)
-        self._may_have_more = any(got[stream] >= take for stream, take in takes)
+        self._gave = got.keys()
+        # A consumer with parts of a stream gives what it has read ahead, which may be little of what is there.
+        least = 1 if self._broker.partitioned else _ALL
+        self._may_have_more = any(got[stream] >= min(least, take) for stream, take in takes)
         for stream, take in takes:
-            if got[stream] < take and stream in self._in_agenda:
+            if got[stream] < min(least, take) and stream in self._in_agenda:
                 self._shares.gave_less(self._agenda, self._in_agenda.index(stream), take - got[stream])
 
     def learn_whose(self, stream: str, *, ours: bool) -> None:
@@ -85,11 +106,29 @@ class FetchPlan:
         return fresh
 
     async def _sample(self, streams: Sequence[str]) -> None:
-        depths = await self._broker.depths(streams)
+        """Renew the agenda, if that is due and the broker answers at once; otherwise a later fetch renews it."""
+        if self._sampling is None:
+            if monotonic() < self._agenda_until:
+                return
+            self._sampled_at = monotonic()
+            self._sampling = asyncio.create_task(self._depths(streams))
+            await asyncio.wait({self._sampling}, timeout=_PROMPT)
+        if not self._sampling.done():
+            return
+        sampling, self._sampling = self._sampling, None
+        depths = sampling.result()
         self._in_agenda = [stream for stream in streams if stream in depths and depths[stream].messages]
         groups = []
         for stream in self._in_agenda:
             name = self._streams[stream]
             groups.append((name.tenant_id or 0, int(name.tier), depths[stream].messages))
         self._agenda = Agenda.of_depths(groups)
-        self._agenda_until = monotonic() + SAMPLED_FOR
+        now = monotonic()
+        self._agenda_until = now + max(SAMPLED_FOR, _SAMPLE_SHARE * (now - self._sampled_at))
+
+    async def _depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+        return await self._broker.depths(streams, ages=False)
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await end_tasks([self._sampling])

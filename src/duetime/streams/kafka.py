@@ -103,7 +103,7 @@ class KafkaBroker:
             raise StreamUnavailable("the connection to Kafka is not open")
         await self._sender.send(stream, bodies)
 
-    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+    async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         admin = self._opened()
         found = await partitions_of(admin, streams)
         places = [TopicPartition(stream, part.id) for stream, parts in found.items() for part in parts]
@@ -127,7 +127,7 @@ class KafkaBroker:
                 continue
             depths[place.topic] += max(1, end - offset - (state.done_ahead if state else 0))
             first.append(TopicPartition(place.topic, place.partition, offset))
-        times = await self._times(first)
+        times = await self._times(first) if ages else {}
         oldest = {stream: [at for place, at in times.items() if place[0] == stream] for stream in depths}
         return {
             stream: Depth(depth, min(oldest[stream], default=None), await self._kept_by(stream))

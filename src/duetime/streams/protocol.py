@@ -81,8 +81,9 @@ class Broker(Protocol):
         """Add messages to a stream, in order. Returns when the broker has acknowledged all of them as it is configured
         to. When it raises `StreamUnavailable`, any of them may have been added."""
 
-    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
-        """The depth of each of these streams that exists. Raises `StreamUnavailable`."""
+    async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
+        """The depth of each of these streams that exists. Without `ages`, `oldest` is left out where it takes longer.
+        Raises `StreamUnavailable`."""
 
     async def consumer(self, streams: Sequence[str], name: str, lease: float) -> Consumer:
         """Consume these streams under this name, which no other live consumer has. `lease` is how many seconds a

@@ -95,7 +95,7 @@ class RabbitBroker:
                         self._declared.discard(stream)
                         raise answer
 
-    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+    async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         found = {}
         with _reaching():
             for stream in streams:

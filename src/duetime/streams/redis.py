@@ -135,7 +135,7 @@ class RedisBroker:
         if reached < self._replicas:
             raise StreamUnavailable(f"Redis: {reached} of {self._replicas} replicas have the message")
 
-    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+    async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         found = {}
         with _reaching():
             for start in range(0, len(streams), _STREAMS):

@@ -92,7 +92,7 @@ class SqsBroker:
         calls = [self._send(url, batch) for batch in batches(bodies, _MOST, _fits(_LARGEST_CALL) - 3 * _MOST, len)]
         await _all(calls)
 
-    async def depths(self, streams: Sequence[str]) -> Mapping[str, Depth]:
+    async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         found: dict[str, Depth] = {}
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         asked = [*names, "MessageRetentionPeriod"]

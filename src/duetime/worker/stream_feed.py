@@ -116,6 +116,7 @@ class Feed:
             loop.stop()
         await asyncio.wait(self._tasks, timeout=within)
         await end_tasks(self._tasks)
+        await self._plan.close()
         with suppress(StreamUnavailable, TimeoutError):
             async with asyncio.timeout(within):
                 await self._send_done()
