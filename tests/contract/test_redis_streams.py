@@ -10,8 +10,11 @@ import pytest
 import uvloop
 
 from duetime.errors import InvalidInput, StreamUnavailable
+from duetime.model.lane import Tier
 from duetime.streams.address import broker_at
-from duetime.streams.protocol import Broker
+from duetime.streams.fetch_plan import FetchPlan
+from duetime.streams.names import StreamName
+from duetime.streams.protocol import Broker, Delivery
 from duetime.streams.redis import RedisBroker
 from duetime.streams.redis_checks import warnings_of
 from tests.support.brokers import running
@@ -289,3 +292,27 @@ def test_a_connection_that_is_lost_before_a_command_makes_redis_unavailable(serv
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(publish())
+
+
+async def test_no_fetch_waits_for_depths_that_take_long(own: RedisServer) -> None:
+    names = {name.text: name for tier in Tier for name in [StreamName(None, "mail", tier, 1, uuid4().hex[:8])]}
+    busy, *others = names
+    broker = await broker_at(own.address)
+    await broker.open()
+    plan = FetchPlan(broker, names)
+    await broker.publish(busy, [b"waits"] * 500)
+    plan.learn([(busy, 10)], [Delivery(busy, b"", False, None)] * 10)
+    with own.client() as client:
+        client.client_pause(1500)
+    slow = asyncio.create_task(broker.depths(list(names)))
+    takes, _ = await plan.takes(list(names), 100, {}, 0.5)
+    assert not slow.done()
+    assert dict(takes) == {busy: 80, **dict.fromkeys(others, 10)}, "the stream that had messages gets most of the room"
+    await slow
+
+    async def is_dealt() -> bool:
+        return await plan.takes(list(names), 100, {}, 0.5) == ([(busy, 100)], 0.0)
+
+    await eventually(is_dealt)
+    await plan.close()
+    await broker.close()
