@@ -271,7 +271,7 @@ async def test_a_breaker_probes_after_its_pause_when_the_clock_was_put_back(stor
     moments.step(hours=-1)
     await reaper.tick()
     moments.wait(7)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     (breaker,) = await store.breakers.breakers(TENANT)
     assert breaker.state is BreakerState.PROBING
     assert breaker.tried == 0

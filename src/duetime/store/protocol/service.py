@@ -314,7 +314,7 @@ class Breakers(Protocol):
         """Count the results of attempts, and let breakers open, probe or recover by the policy. Returns the state of
         each of these targets, with the counts of all nodes within the window."""
 
-    async def tend_breakers(self) -> int:
+    async def advance_breakers(self) -> int:
         """Move breakers whose time is over: from open to probing, from recovering to closed. Returns how many."""
 
     async def breakers(self, tenant_id: int) -> list[Breaker]:

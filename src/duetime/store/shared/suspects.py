@@ -22,7 +22,7 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
     return {run_id: lanes[key] for run_id, key in keys.items()}
 
 
-async def tend_suspects(transaction: Transaction) -> None:
+async def reassess_suspects(transaction: Transaction) -> None:
     """Clear those that have proved harmless, and put waiting runs where their own losses and their jobs' say."""
     if await transaction.value("has_suspects"):
         cleared = await transaction.rows("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)
