@@ -47,5 +47,5 @@ def silence_of(seen: ClockSeen) -> str | None:
     silent = abs(seen.now - seen.seen_at)
     if silent < SILENT:
         return None
-    told = format_duration(timedelta(seconds=int(silent.total_seconds())))
-    return f"no server has been up for {told}, so no job is fired and no lost run is retried"
+    duration = format_duration(timedelta(seconds=int(silent.total_seconds())))
+    return f"no server has been up for {duration}, so no job is fired and no lost run is retried"

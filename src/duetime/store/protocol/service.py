@@ -469,7 +469,7 @@ class Events(Protocol):
     async def keep_listening(self, period: timedelta) -> EventMark:
         """Write events for at least `period` from now. Returns the position after which new ones appear."""
 
-    async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+    async def append_events(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
         """Append an event that no change of a row causes."""
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
