@@ -332,10 +332,10 @@ def bearer_of(headers: Mapping[bytes, bytes]) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def _refused_token(told: str) -> Problem:
+def _refused_token(detail: str) -> Problem:
     return Problem(
         UNAUTHENTICATED,
-        told,
+        detail,
         field="Authorization",
         remedy="send a token that an issuer of the tenant has signed (docs/tokens.md), or log in again (duetime login)",
         headers=_CHALLENGE,

@@ -117,10 +117,10 @@ class AsyncClient(Endpoints, AsyncSender):
         while True:
             try:
                 headers = {} if last is None else {"Last-Event-ID": last}
-                async for told in changes(self._transport.stream("/v1/events", headers, timeout)):
-                    last, pause = told.id or last, _FIRST_LOOK
-                    if isinstance(told, Change):
-                        yield told
+                async for message in changes(self._transport.stream("/v1/events", headers, timeout)):
+                    last, pause = message.id or last, _FIRST_LOOK
+                    if isinstance(message, Change):
+                        yield message
             except ServerUnavailable:
                 if pause > 30:
                     raise
