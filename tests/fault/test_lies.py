@@ -116,7 +116,7 @@ async def test_every_method_of_the_store_lies(
     # So does an alarm that does not know which check-ins it holds, and an eraser.
     monkeypatch.setitem(CheckInAlarm.__init__.__kwdefaults__, "held", timedelta(seconds=2))
     monkeypatch.setattr("duetime.engine.eraser._LEASE", timedelta(seconds=2))
-    for name in ("interval", "quiet", "patience"):
+    for name in ("interval", "quiet", "cancel_timeout"):
         monkeypatch.setitem(Eraser.__init__.__kwdefaults__, name, timedelta(seconds=0.1))
     monkeypatch.setitem(UsageCounter.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
     monkeypatch.setattr("duetime.engine.bulk_runner._LEASE", timedelta(seconds=2))

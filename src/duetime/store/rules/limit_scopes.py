@@ -14,7 +14,7 @@ from duetime.ids import show
 from duetime.model.job import Options
 from duetime.model.lane import LaneKey
 from duetime.model.limits import Candidate, LimitKind, LimitState, Scope, Terms, problem_of, scopes_of_run
-from duetime.model.suspicion import Losses, Suspicion
+from duetime.model.suspicion import LostCount, Suspicion
 
 log = logging.getLogger("duetime.store")
 
@@ -74,7 +74,7 @@ class Rules(msgspec.Struct, frozen=True):
             if kind == RuleKind.WEIGHT:
                 weights[tenant_id] = number
             elif kind in (RuleKind.SUSPECT_TASK, RuleKind.SUSPECT_JOB):
-                losses.append(Losses((tenant_id, name), number, age, kind == RuleKind.SUSPECT_JOB))
+                losses.append(LostCount((tenant_id, name), number, age, kind == RuleKind.SUSPECT_JOB))
             elif kind == RuleKind.STREAMS:
                 has_streams = True
             else:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from duetime.model.suspicion import Loss
+from duetime.model.suspicion import LostRun
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
 from duetime.store.rules.strays import ClaimStanding
@@ -49,7 +49,7 @@ async def _reap_dead(
     keys = await run_maker.keys(transaction, [row["home_lane"] for rows in lost for row in rows])
     now = await transaction.now()
     losses = [
-        Loss(
+        LostRun(
             row["id"],
             claim["worker_id"],
             row["job_id"],

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS, Loss
+from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS, LostRun
 from duetime.store.rules.deaths import deaths_of_jobs, trial_lanes, worst_of_tasks
 from duetime.store.shared.transaction import RunMaker, Transaction
 
 
-async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequence[Loss]) -> dict[UUID, int]:
+async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequence[LostRun]) -> dict[UUID, int]:
     """Count what these runs were lost for, of their jobs and tasks; returns the trial lane of each run."""
     if not losses:
         return {}
