@@ -84,7 +84,7 @@ class Alarm:
             ]
             stored_all = await self._outbox.send(alert.tenant_id, notifications)
         if stored_all:
-            await self._store.notifications.alert_told(alert)
+            await self._store.notifications.mark_alert_notified(alert)
         return stored_all
 
 
@@ -146,7 +146,7 @@ class CheckInAlarm:
             ]
             stored_all = await self._outbox.send(tenant_id, notifications)
         if stored_all:
-            await self._store.checkins.checkin_told(stored)
+            await self._store.checkins.mark_checkin_notified(stored)
         return stored_all
 
 

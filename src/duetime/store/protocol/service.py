@@ -485,7 +485,7 @@ class HearingRule(NamedTuple):
 
 
 class Notifications(Protocol):
-    """What tenants want to be told, how far they have been told, and the figures that they have watched."""
+    """Subscriptions of tenants, the position up to which events were sent, and the figures that alert rules watch."""
 
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
         """Create or replace a subscription. Everything that commits after this call is notified, even if no node is
@@ -540,7 +540,7 @@ class Notifications(Protocol):
         """Store the state of an alert, except `told`; false if its version is not `seen` any more, or its rule has
         changed. A success that was heard of since it was read stays."""
 
-    async def alert_told(self, alert: Alert) -> None:
+    async def mark_alert_notified(self, alert: Alert) -> None:
         """Record that the notifications about this version are stored."""
 
     async def hearing_alerts(self) -> list[HearingRule]:
