@@ -104,7 +104,7 @@ lint: $(VENV)/.dev ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
 	@echo "• ruff format --check"
 	@$(BIN)/ruff format --quiet --check . || { \
-		echo "  to mend: $(BIN)/ruff format ." >&2; exit 1; }
+		echo "  to fix: $(BIN)/ruff format ." >&2; exit 1; }
 
 types: $(VENV)/.dev ## mypy --strict
 	@echo "• mypy"

@@ -35,7 +35,7 @@ SLOTS, RATE, DURATION, MOST = 3_000, 40_000, "10ms", 4
 EVERY, STABILIZE = 5.0, 15.0
 AHEAD = timedelta(seconds=75)
 BATCH = 5_000
-PATIENCE = 180.0
+TIMEOUT = 180.0
 VARIANTS = {"with look-ahead": 1, "without": 0}
 """Minutes to look ahead."""
 TARGETS = {
@@ -108,7 +108,7 @@ async def _scale(
     scaler = Autoscaler(connection, path, every=EVERY, stabilize=STABILIZE, most=MOST)
     scaling = asyncio.create_task(scaler.run(environ, SLOTS))
     try:
-        deadline = due + PATIENCE
+        deadline = due + TIMEOUT
         while tally.count() < herd or scaler.workers:
             if time.time() > deadline or scaling.done():
                 raise RuntimeError(f"{tally.count():,} of {herd:,} runs started; {scaler.workers} workers are left")

@@ -276,7 +276,7 @@ async def _tell(store: Store) -> None:
         due = int((time.perf_counter() - began) * EVENTS) - told
         for _ in range(0, due, 8):
             await asyncio.gather(
-                *(store.events.tell(EventKind.SUCCEEDED, DEFAULT_TENANT, [new_id()]) for _ in range(8))
+                *(store.events.append_events(EventKind.SUCCEEDED, DEFAULT_TENANT, [new_id()]) for _ in range(8))
             )
         told += due
         await asyncio.sleep(0.01)

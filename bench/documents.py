@@ -11,9 +11,9 @@ from bench.knobs import RESULTS, from_environ
 from bench.model.predicting import predict
 from bench.peers.described import described
 from bench.peers.environments import CannotRun, python_of
+from bench.provenance import measured
 from bench.readme import README, with_figures
 from bench.scaling_doc import BUSY, scaling
-from bench.telling import measured
 
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (

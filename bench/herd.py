@@ -101,8 +101,8 @@ def _whole_minute(after: datetime) -> datetime:
 async def _lags(folder: Path, count: int, due: float, jitter: float) -> list[float]:
     """Of the herd, not of what those jobs fire later on."""
     tally = Tally(folder)
-    patience = due - time.time() + jitter + 120
-    deadline = time.monotonic() + patience
+    timeout = due - time.time() + jitter + 120
+    deadline = time.monotonic() + timeout
     while True:
         # Looking through what has started costs the cores that are measured: only when it can be enough.
         if (started := tally.count()) >= count:
@@ -110,5 +110,5 @@ async def _lags(folder: Path, count: int, due: float, jitter: float) -> list[flo
             if len(herd) >= count:
                 return sorted(herd)
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{started:,} of {count:,} runs started within {patience:.0f} s")
+            raise RuntimeError(f"{started:,} of {count:,} runs started within {timeout:.0f} s")
         await asyncio.sleep(0.5)

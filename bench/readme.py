@@ -75,7 +75,7 @@ def figures(results: Path) -> str:
     if len(machines) > 1:
         told += [
             f"The rows come from {len(machines)} machines ({', '.join(sorted(machines))}): compare within a row,",
-            "and ratios between rows. The page of performance names the machine of each scenario.",
+            "and ratios between rows. docs/performance.md names the machine of each scenario.",
         ]
     return "\n".join([*lines, "", *told])
 

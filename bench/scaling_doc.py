@@ -5,8 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.provenance import measured
 from bench.stream_doc import streams
-from bench.telling import measured
 
 BUSY = 0.2
 """If other programs use more than this part of its cores, a machine is too busy for a verdict."""

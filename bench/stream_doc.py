@@ -5,7 +5,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from bench.telling import measured
+from bench.provenance import measured
 
 WANTED = 500_000
 CORES, BUSY = 16, 0.7

@@ -10,7 +10,7 @@ from itertools import count, cycle
 from typing import Any, Literal, TypeVar
 
 from chaos.history import Record, Writer
-from chaos.patience import answered
+from chaos.retries import answered
 from duetime import App, Conflict, InvalidInput, JobReceipt, Misfire, Needs, NotFound, RetryPolicy, Run
 from duetime.ids import show
 from duetime.model.policy import MOST_CAUGHT_UP, MisfireMode

@@ -49,7 +49,7 @@ class Demands(NamedTuple):
     """No run is taken from a worker that nothing was done to."""
     backlog: int = 0
     """How many runs a pause must have found waiting, in all."""
-    clashes: bool = False
+    conflicts: bool = False
     """The faults led to deadlocks and refusals to serialize."""
     carried: int = 0
     """How many jobs must have been answered as runs in a stream, at least."""
@@ -92,7 +92,7 @@ class Demands(NamedTuple):
         if (found := backlog(facts)) < self.backlog:
             yield f"pauses found {found} runs waiting, and not {self.backlog}"
         for kind in without_effect(facts.faults) if self.effective else ():
-            if self.clashes or kind not in _BY_CHANCE:
+            if self.conflicts or kind not in _BY_CHANCE:
                 yield f"nothing came of {kind}"
 
     def _of_figures(self, figures: Figures) -> Iterator[str]:

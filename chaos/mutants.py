@@ -25,7 +25,7 @@ from duetime.ids import run_id
 from duetime.model.attempt import Completion
 from duetime.model.firing import Decided, DueJob, Fire, PlannedRun, plan_fire
 from duetime.model.job import NewJob, Submitted
-from duetime.model.limits import Book
+from duetime.model.limits import LimitState
 from duetime.store.postgres import intake as postgres_intake
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.database import SQL as POSTGRES_SQL
@@ -224,10 +224,10 @@ def ignore_a_limit(seed: int) -> Iterator[None]:
     """A claim takes one more than a limit allows, now and then."""
     random, real = Random(f"limit {seed}"), Limited._count
 
-    def count(self: Limited, limit_id: int) -> Book:
-        book = real(self, limit_id)
-        book.room += random.random() < 0.1
-        return book
+    def count(self: Limited, limit_id: int) -> LimitState:
+        state = real(self, limit_id)
+        state.room += random.random() < 0.1
+        return state
 
     with patch.object(Limited, "_count", count):
         yield

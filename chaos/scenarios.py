@@ -146,13 +146,13 @@ SCENARIOS = {
         over_http=True,
         demands=Demands(strikes=15),
     ),
-    "clashes": Scenario(
+    "conflicts": Scenario(
         ("deadlock", "serialization"),
         seconds=60.0,
         every=9.0,
         rate=300.0,
         lasts=4.0,
-        demands=Demands(strikes=5, clashes=True),
+        demands=Demands(strikes=5, conflicts=True),
     ),
     "pgbouncer": Scenario(
         ("kill worker", "kill server", "terminate backends", "reset", "kill pooler"),

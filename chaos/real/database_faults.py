@@ -15,7 +15,7 @@ from tests.support.postgres import Server, installed
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _AGAINST_THE_GRAIN = """
 do $$
 declare one uuid;
@@ -112,7 +112,7 @@ async def serialize(cluster: Cluster, seconds: float) -> int:
 
 def _insist(dsn: str, act: Callable[[Connection], T]) -> T:
     """Until it is done: what was put out of order must be put in order again, whatever else is being struck."""
-    deadline = monotonic() + _PATIENCE
+    deadline = monotonic() + _TIMEOUT
     while True:
         try:
             with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:

@@ -41,7 +41,7 @@ _TOGETHER = 10
 """Half of the jobs come one by one, as very many requests, and half come together, as larger ones."""
 _CALM = 5.0
 """Seconds of ordinary work at the end, which has to be on time."""
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 NORMAL = 1.0
 RECOVERS_WITHIN = 60.0
 OFFERED = 0.8 * TIMES
@@ -172,8 +172,8 @@ async def overload(cluster: Cluster, app: App, writer: Files, *, within: float) 
     neighbour = await store.tenants.create_tenant(NewTenant("neighbour"))
     keys = [await _key(store, tenant.id) for tenant in (crowd, crowd, neighbour)]
     deaths = sum(member.deaths for member in cluster.members)
-    unlimited, patience = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=_PATIENCE)
-    async with aiohttp.ClientSession(connector=unlimited, timeout=patience) as session:
+    unlimited, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=_TIMEOUT)
+    async with aiohttp.ClientSession(connector=unlimited, timeout=timeout) as session:
         over, calm, beside = [Caller(session, cluster.urls[0], key) for key in keys]
         began, most = time.monotonic(), 0
         async with _asking(

@@ -31,7 +31,7 @@ TTL = 20
 _LOOP_WAIT, _RETRY = 2, 3
 _PORT, _API = 5432, 8008
 _PROGRAMS = ("patroni", "etcd", "ip", "bridge", "runuser")
-_PATIENCE = 180.0
+_TIMEOUT = 180.0
 _TIMELINE = "select pg_is_in_recovery()"
 
 
@@ -293,11 +293,11 @@ def _run(*command: str, check: bool = True) -> str:
 
 def _insist(ask: Callable[[], T | None]) -> T:
     """Until there is an answer."""
-    deadline = monotonic() + _PATIENCE
+    deadline = monotonic() + _TIMEOUT
     while True:
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
             if answer := ask():
                 return answer
         if monotonic() > deadline:
-            raise TimeoutError(f"no answer within {_PATIENCE:g} s")
+            raise TimeoutError(f"no answer within {_TIMEOUT:g} s")
         time.sleep(0.2)

@@ -15,7 +15,6 @@ from chaos import stuck
 from chaos.client import Client
 from chaos.history import Files, read
 from chaos.mutants import MUTANTS
-from chaos.patience import answered
 from chaos.real import brokers
 from chaos.real.activities import Activities, add_hostile_tasks
 from chaos.real.bouncer import Bouncer
@@ -33,6 +32,7 @@ from chaos.real.points import POINTS
 from chaos.real.stream_faults import StreamedQueue, StreamFaults, settled
 from chaos.real.strikes import Strike, schedule
 from chaos.real.workload import Workload
+from chaos.retries import answered
 from chaos.scenarios import Scenario
 from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreError

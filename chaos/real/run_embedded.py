@@ -23,7 +23,7 @@ RECOVERY = LEASE + 10.0
 QUIET = RECOVERY + BOUND + _START + 3.0
 """Seconds that it goes on after the last fault: long enough for all that was due before to have to have run."""
 KINDS = ("kill", "freeze", "lock", "disk full")
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 """Seconds that whoever wants to write waits for a lock."""
 _DISK = "96m"
 
@@ -138,7 +138,7 @@ def _strike(life: Life, writer: Files, kind: str, random: Random) -> None:
             time.sleep(lasts)
             life.send(signal.SIGCONT)
         case "lock":
-            came_of_it = _lock(life.folder / "duetime.db", _PATIENCE + lasts)
+            came_of_it = _lock(life.folder / "duetime.db", _TIMEOUT + lasts)
         case "disk full" if can_be_filled(life.folder):
             fill(life.folder)
             time.sleep(lasts)

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
-from chaos.patience import answered
 from chaos.real.brokers import Kafka, Redis, StreamBroker
 from chaos.real.cluster import Cluster, Member
 from chaos.real.deaths import RESTART
 from chaos.real.network import Way
 from chaos.real.points import POINTS
 from chaos.real.strikes import Strike
+from chaos.retries import answered
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT
 from duetime.store.protocol.store import Store

@@ -20,7 +20,7 @@ create table duetime.of_the_next_release (id integer primary key);
 create index runs_of_the_next_release on duetime.runs (of_the_next_release) where of_the_next_release > 0;
 """
 _COMMAND = "from duetime.cli.main import main; main()"
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 
 
 def make_next_release(folder: Path) -> Path:
@@ -57,9 +57,9 @@ async def _replace(member: Member) -> None:
     """Ask it to end, and wait until it has been started again."""
     before = member.deaths
     member.send(signal.SIGTERM)
-    deadline = monotonic() + _PATIENCE
+    deadline = monotonic() + _TIMEOUT
     while member.deaths == before:
         if monotonic() > deadline:
-            raise RuntimeError(f"{member.name} did not end within {_PATIENCE:g} s")
+            raise RuntimeError(f"{member.name} did not end within {_TIMEOUT:g} s")
         await asyncio.sleep(0.1)
     await asyncio.sleep(1.0)

@@ -34,7 +34,7 @@ RECOVERY = 2 * LEASE.total_seconds() + 30.0
 BASE = EPOCH.timestamp()
 _AT_LEAST = 1.0
 """Seconds that a fault lasts which had to wait for somebody to strike."""
-_PATIENCE = 60
+_TIMEOUT = 60
 """Seconds for which bad weather stays until a call has met it."""
 _LAST_WORDS = 2.0
 """The longest that a line which is cut still carries what is asked, though no answers."""
@@ -82,7 +82,7 @@ class World:
         self._server.spawn(self.loop, self._watch_for_stuck())
         for node in self._nodes:
             node.start()
-        with self._app.lent(self._link):
+        with self._app.using_store(self._link):
             for fault in self.plan.faults:
                 self._server.spawn(self.loop, self._strike(fault))
             by_tag: dict[str, list[Ask]] = {}
@@ -246,7 +246,7 @@ class World:
                 await asyncio.sleep(min(self._random.random() * _LAST_WORDS, fault.lasts / 2))
         with _over(places, front):
             await self._until(until)
-            for _ in range(_PATIENCE):
+            for _ in range(_TIMEOUT):
                 if sum(weather.struck for weather in places) > met_before:
                     return True
                 await asyncio.sleep(1.0)

@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
 TOLERANCE = 300
-"""Seconds: an older request may be one that somebody has recorded."""
+"""Seconds. An older request is refused: it may be a replay of a recorded one."""
 done: set[str] = set()
 """What was handled before: the same run may arrive twice, after a lost answer."""
 

@@ -285,7 +285,7 @@ async def harness(app: App, *, start: datetime | str | None = None, eager: bool 
     await store.open()
     try:
         await store.migrate()
-        with app.lent(store):
+        with app.using_store(store):
             yield made
     finally:
         await store.close()

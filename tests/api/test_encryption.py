@@ -117,7 +117,7 @@ async def test_nothing_that_a_job_says_is_stored_in_plaintext(database_url: str)
     app, paused, go_on = marked_app(database_url)
     async with served(database_url) as api:
         await encrypted(api)
-        with app.lent(api.store):
+        with app.using_store(api.store):
             async with working(app):
                 await live_through(api, database_url, paused, go_on)
         assert places_of(MARKER, database_url) == set()
@@ -225,7 +225,7 @@ async def test_a_process_without_a_key_ends_runs_and_stores_nothing_of_them(data
     async with served(database_url, encryption_keys=()) as api:
         run_id = (await api.post("/v1/jobs", {"task": "fail", "args": {"card": "x"}, "retries": 0})).json["run_id"]
         await api.store.tenants.update_tenant(1, TenantChange(encrypt_args=True))
-        with app.lent(api.store):
+        with app.using_store(api.store):
             async with working(app):
                 run = await until(api, run_id, "FAILED")
         assert "is not kept: this process has no encryption key" in run["error"] and "never" not in run["error"]
@@ -236,7 +236,7 @@ async def test_what_cannot_be_opened_is_told_with_the_name_of_the_key(database_u
     async with served(database_url) as api:
         await encrypted(api)
         payload = (await api.ask("POST", "/v1/payloads", raw=b"bytes")).json["payload_ref"]
-        with app.lent(api.store):
+        with app.using_store(api.store):
             async with working(app):
                 made = (await api.post("/v1/jobs", {"task": "fail", "args": {"card": MARKER}, "retries": 0})).json
                 await until(api, made["run_id"], "FAILED")

@@ -33,7 +33,7 @@ async def test_the_whole_road(api: Served, database_url: str) -> None:
         return a + b
 
     submitter, viewer = await api.key(Role.SUBMITTER), await api.key(Role.VIEWER)
-    with app.lent(api.store):
+    with app.using_store(api.store):
         async with working(app):
             await eventually(lambda: api.store.queues.tasks(1))
             made = await api.post("/v1/jobs", {"task": "add", "args": {"a": 1, "b": 2}, "owner": "ann"}, key=submitter)
@@ -64,7 +64,7 @@ async def test_what_a_task_logs_is_shown_while_it_runs(api: Served, database_url
         shown = [(await api.get(f"/v1/runs/{run['run_id']}", key=viewer)).json for run in runs]
         return [line["text"] for run in shown for line in run["logs"]]
 
-    with app.lent(api.store):
+    with app.using_store(api.store):
         async with working(app):
             await talk.submit()
             assert await eventually(lines) == ["beginning"]

@@ -82,7 +82,7 @@ async def test_a_worker_goes_on_beside_a_run_that_it_cannot_open(database_url: s
         await api.post("/v1/jobs", {"task": "note", "args": {"text": "theirs"}}, key=other)
     noting = Noting(database_url, keys)
     async with served(database_url, encryption_keys=keys) as api:
-        with noting.app.lent(api.store):
+        with noting.app.using_store(api.store):
             async with working(noting.app):
                 run = await waiting(api, shut)
                 await eventually(lambda: noting.seen == ["theirs"], what="the other tenant's run")
@@ -117,11 +117,11 @@ async def test_the_run_is_tried_once_somebody_has_the_key(database_url: str, mon
         shut = (await sealed_job(api))["run_id"]
     noting = Noting(database_url, (OTHER_KEY,))
     async with served(database_url, encryption_keys=(OTHER_KEY,)) as api:
-        with noting.app.lent(api.store):
+        with noting.app.using_store(api.store):
             async with working(noting.app):
                 await eventually(lambda: offered(api, shut, 2), what="it is offered again")
     async with served(database_url, encryption_keys=(OTHER_KEY, ENCRYPTION)) as api:
-        with noting.app.lent(api.store):
+        with noting.app.using_store(api.store):
             async with working(noting.app):
                 run = await ended(api, shut)
         assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1)
@@ -139,7 +139,7 @@ async def test_a_run_whose_arguments_were_changed_ends(database_url: str) -> Non
     same_name = f"first:{OTHER_KEY.partition(':')[2]}"
     noting = Noting(database_url, (same_name,))
     async with served(database_url, encryption_keys=(same_name,)) as api:
-        with noting.app.lent(api.store):
+        with noting.app.using_store(api.store):
             async with working(noting.app):
                 run = await ended(api, run_id)
         assert (run["status"], run["failure"], run["attempt"], run["lost"]) == ("FAILED", "error", 1, 0)

@@ -180,7 +180,7 @@ async def test_arguments_of_a_tenant_that_asks_for_it_are_encrypted(api: Served,
     assert (again["job_id"], again["created"]) == (made["job_id"], False), "the same request is known for the same"
     assert (await api.get(f"/v1/jobs/{made['job_id']}")).json["args"] == job["args"]
     assert b"4111" not in await stored_args(api, database_url)
-    with app.lent(api.store):
+    with app.using_store(api.store):
         async with working(app):
             await eventually(lambda: seen)
             await eventually(lambda: over(api, made["run_id"]))
@@ -234,7 +234,7 @@ async def test_dead_letters(api: Served, database_url: str) -> None:
         if fails:
             raise ValueError("broken")
 
-    with app.lent(api.store):
+    with app.using_store(api.store):
         async with working(app):
             job_id = (await api.post("/v1/jobs", {"task": "flaky", "retries": 0})).json["job_id"]
 

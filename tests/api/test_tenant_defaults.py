@@ -96,7 +96,7 @@ async def test_every_entry_point_applies_them(api: Served, database_url: str, mo
 
     app = App(settings=quick_settings(database_url))
     greet = add_task(app)
-    with app.lent(api.store):
+    with app.using_store(api.store):
         made.append((await greet.submit()).job_id)
         made += [each.job_id for each in await app.submit_many([greet.bind(), greet.bind()])]
         shop = Celery("shop", app)
@@ -137,7 +137,7 @@ async def test_a_task_counts_before_its_tenant(api: Served, database_url: str) -
     await api.store.leases.register(worker, LEASE)
     await set_to(api, {**USUAL, "retry": {"retries": 9, "base": 60.0}})
     one = (await api.post("/v1/jobs", {"task": "greet"})).json["job_id"]
-    with app.lent(api.store):
+    with app.using_store(api.store):
         other = (await greet.submit()).job_id
     for job_id in (one, other):
         found = await job(api, job_id)
@@ -157,7 +157,7 @@ async def test_a_repeated_request_is_the_same_after_a_change(api: Served, databa
         graph = await app.submit_graph(plan, idempotency_key="graph")
         return [answer.json["job_id"], (await greet.options(idempotency_key="mine").submit()).job_id, str(graph.id)]
 
-    with app.lent(api.store):
+    with app.using_store(api.store):
         first = await ask()
         for usual in (USUAL, {"queue": "slow"}, {}):
             await set_to(api, usual)

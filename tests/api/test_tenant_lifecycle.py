@@ -16,7 +16,7 @@ ACME = {"Duetime-Tenant": "acme"}
 
 async def erased(api: Served, number: int) -> dict[str, Any]:
     """Let the eraser work to the end."""
-    eraser = Eraser(api.store, quiet=timedelta(0), patience=timedelta(0), interval=timedelta(milliseconds=1))
+    eraser = Eraser(api.store, quiet=timedelta(0), cancel_timeout=timedelta(0), interval=timedelta(milliseconds=1))
     async with asyncio.timeout(100):
         while (found := (await api.get(f"/v1/admin/erasures/{number}")).json)["status"] != "DONE":
             await eraser.tick()

@@ -257,7 +257,7 @@ async def test_a_remote_worker_works_over_tls_with_a_certificate(database_url: s
         server = Transport(api.url, await api.key(Role.WORKER), tls=ClientTls(authority.ca, cert, key))
         worker = make_worker(app, HttpSource(server), app.settings)
         running = asyncio.create_task(worker.run())
-        with app._stores.lent(api.store):
+        with app._stores.using_store(api.store):
             run = await ended(app, await greet.submit(to="you"))
         worker.stop()
         await running

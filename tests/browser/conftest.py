@@ -19,7 +19,7 @@ from tests.support.command import ROOT, Command, tracebacks
 SHOTS = ROOT / "tests" / "browser" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SETTING = "DUETIME_TEST_CHROMIUM"
-PATIENCE = 20_000
+TIMEOUT = 20_000
 """Milliseconds."""
 ELSEWHERE = "jobs.example.test"
 """A name under which the browser finds this machine, and does not know that it does."""
@@ -174,8 +174,8 @@ def log_in(context: BrowserContext, shop: Shop, key: str) -> None:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport=WIDE, timezone_id="Europe/Berlin", reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE)
-    expect.set_options(timeout=PATIENCE)
+    context.set_default_timeout(TIMEOUT)
+    expect.set_options(timeout=TIMEOUT)
     yield context
     context.close()
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Page, TimeoutError, ViewportSize, expect
 
-from tests.browser.conftest import PATIENCE, WIDE, Looking, Shop
+from tests.browser.conftest import TIMEOUT, WIDE, Looking, Shop
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
@@ -115,7 +115,7 @@ def check_other_looks(looking: Looking, name: str) -> None:
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(16, 18, 22)") == (look == "dark")
         try:  # what is drawn for a width is drawn again
-            page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=PATIENCE)
+            page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=TIMEOUT)
         except TimeoutError:
             pytest.fail(f"{name} is wider than the {look}")
         assert serious(page, "color-contrast") == [], (look, name)

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from duetime import __version__
-from tests.browser.conftest import PATIENCE, WIDE
+from tests.browser.conftest import TIMEOUT, WIDE
 from tests.browser.test_pages import PHONE, violations
 from tests.support.command import ROOT
 
@@ -40,7 +40,7 @@ def origin() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
     with browser.new_context(viewport=WIDE, reduced_motion="reduce") as context:
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT)
         yield context.new_page()
 
 

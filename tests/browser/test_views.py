@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import PATIENCE, WIDE, Looking, Shop, log_in
+from tests.browser.conftest import TIMEOUT, WIDE, Looking, Shop, log_in
 from tests.browser.test_pages import serious
 
 _ZONE = """async (found) => {
@@ -246,4 +246,4 @@ def test_a_cell_opens_what_it_counts(looking: Looking, queue: str) -> None:
     if past.count():
         past.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
-        page.wait_for_url(re.compile("start_time=.*end_time="), timeout=PATIENCE)
+        page.wait_for_url(re.compile("start_time=.*end_time="), timeout=TIMEOUT)

@@ -51,7 +51,7 @@ def test_strikes_and_jobs_are_counted(logs: Logs) -> None:
 def test_what_may_come_to_nothing_among_other_faults(logs: Logs) -> None:
     logs["faults"].append({"kind": "deadlock", "t": 40.0, "until": 60.0, "came_of_it": 0})
     assert not_shown(logs) == []
-    assert not_shown(logs, clashes=True) == ["nothing came of deadlock"]
+    assert not_shown(logs, conflicts=True) == ["nothing came of deadlock"]
 
 
 def test_lag_is_normal_when_nothing_is_wrong(logs: Logs) -> None:

@@ -454,7 +454,7 @@ class Reference:
                 ]
                 self.complete(worker_id, judge(lost))
             judged += len(lost)
-        self._tend_suspects()
+        self._reassess_suspects()
         return judged
 
     def _suspect(self) -> None:
@@ -481,7 +481,7 @@ class Reference:
         in_a_row = self.suspects[run.job_id][0] if run.job_id in self.suspects else 0
         return run.home.on_trial(trial_after(max(run.lost if lost is None else lost, in_a_row)))
 
-    def _tend_suspects(self) -> None:
+    def _reassess_suspects(self) -> None:
         """Jobs of which a run has come to its end since are cleared; what waits of the others is put on trial."""
         suspected = set(self.suspects)
         self._clear_suspects()

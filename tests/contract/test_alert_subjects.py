@@ -271,7 +271,7 @@ async def test_a_run_that_takes_unusually_long_while_it_is_running(store: Store,
     assert await watch.told() == 2
 
 
-@pytest.mark.parametrize("lost", ["submit", "alert_told", "keep_alert"])
+@pytest.mark.parametrize("lost", ["submit", "mark_alert_notified", "keep_alert"])
 @pytest.mark.parametrize("happens", [True, False])
 async def test_each_turn_is_told_once_whatever_fails(
     store: Store, time: Time, watch: Watch, lost: str, happens: bool

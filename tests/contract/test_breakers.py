@@ -60,9 +60,9 @@ async def test_runs_wait_while_it_is_open_and_spend_nothing(store: Store, time: 
     assert len(await claim(worker)) == 1, "the other task's"
     assert waiting.run_id is not None
     assert (await store.reads.run(TENANT, waiting.run_id)).attempt == 0
-    assert await store.breakers.tend_breakers() == 0
+    assert await store.breakers.advance_breakers() == 0
     time.advance(seconds=6)
-    assert await store.breakers.tend_breakers() == 1
+    assert await store.breakers.advance_breakers() == 1
     assert await state(store) is BreakerState.PROBING
     assert (await claim(worker))[0].attempt == 1
 
@@ -72,7 +72,7 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
     await report(store, 20, 20)
     worker = await hand(store, timedelta(days=1))
     time.advance(seconds=6)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     probes = await claim(worker)
     assert len(probes) == 3
     assert await claim(worker) == []
@@ -80,9 +80,9 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
     assert await state(store) is BreakerState.OPEN
     await worker.succeed(*probes)
     time.advance(seconds=5.5)
-    assert await store.breakers.tend_breakers() == 0, "it is left alone for longer each time"
+    assert await store.breakers.advance_breakers() == 0, "it is left alone for longer each time"
     time.advance(seconds=1)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     await worker.succeed(*await claim(worker))
     await report(store, 3)
     assert await state(store) is BreakerState.RECOVERING
@@ -91,12 +91,12 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
 async def test_probes_that_take_minutes_decide_too(store: Store, time: Time) -> None:
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     for _ in range(3):
         assert await state(store) is BreakerState.PROBING
         time.advance(minutes=5)
         await report(store, 1)
-        await store.breakers.tend_breakers()
+        await store.breakers.advance_breakers()
     assert await state(store) is BreakerState.RECOVERING
 
 
@@ -104,13 +104,13 @@ async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time
     await submit(store, *(job() for _ in range(1000)))
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     await report(store, 3)
     worker = await hand(store, timedelta(days=1))
     started = []
     for _ in range(300):
         time.advance(seconds=0.25)
-        await store.breakers.tend_breakers()
+        await store.breakers.advance_breakers()
         started.append(len(await claim(worker)))
         if sum(started) == 1000:
             break
@@ -118,7 +118,7 @@ async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time
     assert max(started) <= 14
     assert 100 <= len(started) <= 250
     time.advance(seconds=60)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     assert await state(store) is BreakerState.CLOSED
 
 
@@ -128,7 +128,7 @@ async def test_it_closes_under_a_steady_load(store: Store, time: Time) -> None:
     for _ in range(60):
         time.advance(seconds=5)
         await submit(store, *(job() for _ in range(60)))
-        await store.breakers.tend_breakers()
+        await store.breakers.advance_breakers()
         if runs := await claim(worker, 5000):
             await worker.succeed(*runs)
             await report(store, len(runs))
@@ -143,10 +143,10 @@ async def test_runs_whose_next_try_is_later_do_not_stand_before_it(store: Store,
         await worker.retry(run, 3600)
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     await report(store, 3)
     time.advance(seconds=2)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     assert await state(store) is BreakerState.CLOSED
 
 
@@ -154,7 +154,7 @@ async def put_off_while_it_probes(store: Store, time: Time, worker: Hand, most: 
     """Quick probes use up its rate: whoever comes then with a key of its own is put off."""
     await report(store, 20, 20)
     time.advance(seconds=6)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     await submit(store, *(job() for _ in range(3)))
     await worker.succeed(*await claim(worker))
     keys = (encode_options(Options(concurrency_key=f"c{number}")) for number in range(most))
@@ -191,7 +191,7 @@ async def test_a_line_that_is_too_long_for_one_transaction_is_left_in_several(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in ("rules.limit_scopes", "shared.breakers"):
-        monkeypatch.setattr(f"duetime.store.{place}.LEFT_AT_ONCE", 40)
+        monkeypatch.setattr(f"duetime.store.{place}.RELEASED_AT_ONCE", 40)
     worker = await hand(store, timedelta(days=1))
     await put_off_while_it_probes(store, time, worker, 150)
     await store.breakers.reset_breaker(TENANT, "greet")

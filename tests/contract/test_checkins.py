@@ -106,7 +106,7 @@ async def test_a_ping_while_it_is_judged_is_not_lost(store: Store, time: Time) -
     assert await told(store) == ["checkin.failed to ops"] * 2
 
 
-@pytest.mark.parametrize("lost", ["submit", "checkin_told", "keep_checkin"])
+@pytest.mark.parametrize("lost", ["submit", "mark_checkin_notified", "keep_checkin"])
 @pytest.mark.parametrize("happens", [True, False])
 async def test_each_turn_is_told_once_whatever_fails(store: Store, time: Time, lost: str, happens: bool) -> None:
     alarm = await made(store, held=timedelta(seconds=5))

@@ -271,7 +271,7 @@ async def test_a_breaker_probes_after_its_pause_when_the_clock_was_put_back(stor
     moments.step(hours=-1)
     await reaper.tick()
     moments.wait(7)
-    await store.breakers.tend_breakers()
+    await store.breakers.advance_breakers()
     (breaker,) = await store.breakers.breakers(TENANT)
     assert breaker.state is BreakerState.PROBING
     assert breaker.tried == 0
@@ -346,7 +346,7 @@ async def test_a_clock_that_is_wrong_for_a_while_erases_nobody(store: Store, mom
     """The grace of a deletion passes in real time: until it is over, the deletion can be taken back."""
     tenant = await store.tenants.create_tenant(NewTenant("acme"))
     guard = ClockGuard(store, lease=LEASE)
-    eraser = Eraser(store, guard=guard, patience=timedelta(0), quiet=timedelta(0))
+    eraser = Eraser(store, guard=guard, cancel_timeout=timedelta(0), quiet=timedelta(0))
     await eraser.tick()
     await store.erasures.plan_erasure(tenant.id, timedelta(days=7), "root", None)
     moments.step(days=40)

@@ -188,7 +188,7 @@ async def test_a_deletion_can_be_taken_back_until_it_begins(store: Store, time: 
     await store.erasures.plan_erasure(tenant.id, timedelta(minutes=2), "operator", None)
     time.advance(minutes=2)
     await eraser(store).tick()
-    with pytest.raises(Conflict, match="cannot be taken back"):
+    with pytest.raises(Conflict, match="cannot be undone"):
         await store.erasures.withdraw_erasure(tenant.id)
 
 

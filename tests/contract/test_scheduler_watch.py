@@ -12,7 +12,7 @@ from tests.contract.worlds import Time
 async def test_a_worker_says_once_that_no_server_is_up(
     store: Store, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watch = SchedulerWatch(store, patience=timedelta(0))
+    watch = SchedulerWatch(store, silence_limit=timedelta(0))
     for _ in range(2):
         await watch.tick()
     assert len(caplog.records) == 1

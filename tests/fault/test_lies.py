@@ -21,7 +21,7 @@ from duetime.client import (
     admin_requests,
     archive_requests,
     graph_requests,
-    job_calls,
+    job_requests,
     run_requests,
     transport,
     usage_requests,
@@ -116,7 +116,7 @@ async def test_every_method_of_the_store_lies(
     # So does an alarm that does not know which check-ins it holds, and an eraser.
     monkeypatch.setitem(CheckInAlarm.__init__.__kwdefaults__, "held", timedelta(seconds=2))
     monkeypatch.setattr("duetime.engine.eraser._LEASE", timedelta(seconds=2))
-    for name in ("interval", "quiet", "patience"):
+    for name in ("interval", "quiet", "cancel_timeout"):
         monkeypatch.setitem(Eraser.__init__.__kwdefaults__, name, timedelta(seconds=0.1))
     monkeypatch.setitem(UsageCounter.__init__.__kwdefaults__, "interval", timedelta(seconds=0.5))
     monkeypatch.setattr("duetime.engine.bulk_runner._LEASE", timedelta(seconds=2))
@@ -150,10 +150,10 @@ async def test_every_method_of_the_store_lies(
         with contextlib.suppress(AssertionError):
             await eventually(lambda: not missing())
         assert not missing(), lies.calls
-        [unserved] = [job async for job in client.walk(job_calls.list_jobs(task=UNSERVED))]
+        [unserved] = [job async for job in client.walk(job_requests.list_jobs(task=UNSERVED))]
         assert (await client.cancel_job(unserved.job_id)).status == JobStatus.CANCELLED
         lies.over = True
-        jobs = [job async for job in client.walk(job_calls.list_jobs())]
+        jobs = [job async for job in client.walk(job_requests.list_jobs())]
         assert {job.job_id for job in jobs if job.queue != MESSAGES} == tour.jobs
         assert len(jobs) == len({job.job_id for job in jobs})
         told = [each.json["type"] for each in receiver.requests[tour.told_from :]]
@@ -520,7 +520,7 @@ async def figures(tour: Tour) -> None:
     job_id = await tour.job("near.greet", every="1s")
     assert (await asyncio.wait_for(watching, 30)).kind
     await client.cancel_job(job_id)
-    assert [job async for job in client.walk(job_calls.list_jobs(page_size=10))]
+    assert [job async for job in client.walk(job_requests.list_jobs(page_size=10))]
     assert (await client.get_me()).role == "root"
     assert (await client.get_stats()).jobs.kind == "exact"
     await client.list_fires()
@@ -594,7 +594,7 @@ async def sources(tour: Tour) -> None:
     await client.put_source("greetings", broker, job)
     for number in range(5):
         redis.client().xadd("lied-about", {"body": f'{{"to": "{number}"}}'})
-    query = job_calls.list_jobs(queue="from-messages")
+    query = job_requests.list_jobs(queue="from-messages")
 
     async def all_there() -> list[str]:
         found = [each.job_id async for each in client.walk(query)]

@@ -20,7 +20,7 @@ from tests.support.jvm_servers import KafkaServer
 from tests.support.rabbit_server import RabbitServer
 from tests.support.streaming import streamed
 from tests.support.waiting import eventually
-from tests.support.working import PATIENCE, working
+from tests.support.working import TIMEOUT, working
 
 MAIL = "mail"
 
@@ -41,7 +41,7 @@ async def test_runs_go_through_the_broker(kind: type[BrokerServer], app: App, mo
     async with working(app):
         receipts = await asyncio.gather(*(app.submit("echo", {"word": str(n)}) for n in range(50)))
         assert {receipt.via for receipt in receipts} == {"stream"}
-        results = await asyncio.gather(*(receipt.result(PATIENCE) for receipt in receipts))
+        results = await asyncio.gather(*(receipt.result(TIMEOUT) for receipt in receipts))
         assert results == [str(n) for n in range(50)]
 
 

@@ -17,7 +17,7 @@ from tests.support.postgres import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.working import ENCRYPTION
 
-PATIENCE = 90.0
+TIMEOUT = 90.0
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def running(name: str, command: list[str], folder: Path, environ: dict[str, str]
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         finally:
             process.kill()
             process.wait()
@@ -49,12 +49,12 @@ def day(folder: Path, version: str, **given: str) -> object:
             module = {"celery": "celery", "duetime": "duetime.cli"}[program]
             whole = [sys.executable, "-m", module, *arguments]
             if name == "release":
-                subprocess.run(whole, cwd=folder, env=environ, check=True, timeout=PATIENCE, capture_output=True)
+                subprocess.run(whole, cwd=folder, env=environ, check=True, timeout=TIMEOUT, capture_output=True)
             else:
                 logs.append(stack.enter_context(running(name, whole, folder, environ)))
         done = subprocess.run(
             [sys.executable, str(SHOP / "day.py")],
-            cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False,
+            cwd=folder, env=environ, capture_output=True, text=True, timeout=TIMEOUT, check=False,
         )  # fmt: skip
         told = [done.stderr, *(log.read_text() for log in logs)]
         assert done.returncode == 0, "\n".join(told)

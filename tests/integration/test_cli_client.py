@@ -662,7 +662,7 @@ async def test_checkins_and_alerts_about_jobs(duetime: Duetime, served: Served) 
     assert "'soon' is not a duration" in refused(await duetime("checkins", "set", "x", "--every", "soon"))
     (rule,) = facts(await duetime("alerts", "set", "silent", "no_success", "25h", "--task", "backup", "--json"))
     assert (rule["threshold"], rule["task"], rule["topic"]) == (90_000, "backup", "job.silent")
-    assert "is a figure of queues" in refused(await duetime("alerts", "set", "x", "backlog", "1", "--tag", "t"))
+    assert "which measures a queue" in refused(await duetime("alerts", "set", "x", "backlog", "1", "--tag", "t"))
     assert (await duetime("checkins", "delete", "backup")).exit_code == 0
 
 

@@ -23,14 +23,14 @@ from duetime.client import (
     figure_requests,
     graph_requests,
     issuer_requests,
-    job_calls,
+    job_requests,
     notification_requests,
     run_requests,
     source_requests,
     target_requests,
     usage_requests,
 )
-from duetime.client.request import Ask
+from duetime.client.request import Request
 from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
 from duetime.model.lists import JobStatus
@@ -59,7 +59,7 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
     if endpoint.name in STREAMS:
         return
     everything = (
-        job_calls,
+        job_requests,
         run_requests,
         graph_requests,
         figure_requests,
@@ -75,14 +75,14 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         issuer_requests,
     )
     (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
-    ask = _example(build)
+    request = _example(build)
     pattern = re.sub(r"\{\w+\}", "[^/]+", endpoint.path)
-    assert (ask.method, bool(re.fullmatch(pattern, ask.path))) == (endpoint.method, True), ask
+    assert (request.method, bool(re.fullmatch(pattern, request.path))) == (endpoint.method, True), request
     if endpoint.answer is not None:
-        assert ask.answer == endpoint.answer or endpoint.name == "openapi"
+        assert request.answer == endpoint.answer or endpoint.name == "openapi"
 
 
-def _example(build: Any) -> Ask[Any]:
+def _example(build: Any) -> Request[Any]:
     """The request that a function makes of what it needs, and of nothing else."""
     needed = [
         parameter
@@ -91,8 +91,8 @@ def _example(build: Any) -> Ask[Any]:
     ]
     special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": [], "nodes": {}, "to": {}, "job": {}}
     values = {parameter.name: special.get(parameter.name, "x") for parameter in needed}
-    ask: Ask[Any] = build(**values)
-    return ask
+    request: Request[Any] = build(**values)
+    return request
 
 
 async def test_a_job_from_its_creation_to_its_result(app: App, client: AsyncClient) -> None:

@@ -161,7 +161,7 @@ async def test_an_edit_names_what_becomes_different() -> None:
         (lambda app, job: app.edit(job, text="x"), "text: is not an option"),
         (lambda app, job: app.edit(job, run_at=NINE, misfire="skip"), "misfire: `misfire` requires `cron`"),
         (lambda app, job: app.edit(job, timeout="30 days"), "timeout: "),
-        (lambda app, job: app.preview(job, tz="UTC"), "tz: a job has its own schedule"),
+        (lambda app, job: app.preview(job, tz="UTC"), "tz: `tz` cannot be given for a stored job"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused(

@@ -32,7 +32,7 @@ from duetime.node import assembly
 from tests.support.databases import sqlite_file
 from tests.support.served import Served
 from tests.support.waiting import eventually
-from tests.support.working import PATIENCE, quick_settings
+from tests.support.working import TIMEOUT, quick_settings
 
 
 def handlers() -> list[object]:
@@ -81,7 +81,7 @@ async def test_it_runs_on_the_callers_event_loop(embedded: App) -> None:
     async with embedded.running():
         assert embedded.is_running
         assert handlers() == before
-        assert await (await embedded.submit("where")).result(PATIENCE) == threading.current_thread().name
+        assert await (await embedded.submit("where")).result(TIMEOUT) == threading.current_thread().name
         await eventually(lambda: len(ticks) > 0, what="the schedule fires")
         with pytest.raises(Conflict, match="already running in this process"):
             await asyncio.to_thread(embedded.start)
@@ -93,7 +93,7 @@ async def test_it_runs_on_the_callers_event_loop(embedded: App) -> None:
     assert not embedded.is_running
     embedded.stop()  # has no effect
     async with embedded.running():
-        assert await (await embedded.submit("where")).result(PATIENCE) == threading.current_thread().name
+        assert await (await embedded.submit("where")).result(TIMEOUT) == threading.current_thread().name
     await embedded.close()
 
 
@@ -101,7 +101,7 @@ def test_it_runs_on_a_thread_of_its_own(embedded: App) -> None:
     before = handlers()
     embedded.start()
     try:
-        assert embedded.sync.submit("where").result(PATIENCE) == "duetime"
+        assert embedded.sync.submit("where").result(TIMEOUT) == "duetime"
         assert handlers() == before
         with pytest.raises(Conflict, match="already running in this process"):
             embedded.start()
@@ -112,7 +112,7 @@ def test_it_runs_on_a_thread_of_its_own(embedded: App) -> None:
     assert embedded.sync.run(last.run_id).state is RunState.SUCCEEDED, "what was running could finish"
     assert not embedded.is_running
     embedded.start()
-    assert embedded.sync.submit("where").result(PATIENCE) == "duetime"
+    assert embedded.sync.submit("where").result(TIMEOUT) == "duetime"
     embedded.stop()
     embedded.sync.close()
 
@@ -189,7 +189,7 @@ def test_a_node_that_fails_is_started_again(
         time.sleep(0.05)
     assert "duetime has stopped working in this process" in caplog.text
     asyncio.run(_execute(migrated, "alter schema away rename to duetime"))
-    assert app.sync.submit("echo", {"text": "again"}).result(PATIENCE) == "again"
+    assert app.sync.submit("echo", {"text": "again"}).result(TIMEOUT) == "again"
     app.stop()
     app.sync.close()
 
@@ -200,7 +200,7 @@ def test_several_processes_share_a_database(migrated: str) -> None:
         app.task(name="slow")(_slow)
         app.start()
     receipts = apps[0].sync.submit_many([apps[0].tasks["slow"].bind()] * 20)
-    runs: list[Run] = [apps[0].sync.wait(receipt, PATIENCE) for receipt in receipts]
+    runs: list[Run] = [apps[0].sync.wait(receipt, TIMEOUT) for receipt in receipts]
     assert {(run.state, run.attempt) for run in runs} == {(RunState.SUCCEEDED, 1)}
     for app in apps:
         app.stop()
@@ -227,7 +227,7 @@ async def test_it_works_for_a_server(app: App, served: Served) -> None:
     for each in (app, remote):
         each.task(name="echo")(_echo)
     async with remote.running():
-        assert await (await app.submit("echo", {"text": "x"})).result(PATIENCE) == "x"
+        assert await (await app.submit("echo", {"text": "x"})).result(TIMEOUT) == "x"
 
 
 UNCONFIGURED = """

@@ -22,7 +22,7 @@ from duetime import App, SettingsError
 from duetime.integrations.hosting import configure
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Process:
@@ -53,14 +53,14 @@ class Process:
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
         finally:
             self._process.kill()
             self._process.wait()
 
 
 def wait_for(look: Callable[[], Any], what: object = "") -> Any:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not (found := look()):
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
@@ -78,7 +78,7 @@ def started(*given: Any, **environ: str) -> Iterator[Process]:
 
 def ask(method: str, url: str) -> tuple[int, Any]:
     try:
-        with urlopen(Request(url, method=method), timeout=PATIENCE) as answer:
+        with urlopen(Request(url, method=method), timeout=TIMEOUT) as answer:
             return answer.status, json.load(answer)
     except HTTPError as error:
         with error:

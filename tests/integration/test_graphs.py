@@ -14,7 +14,7 @@ from tests.integration.test_remote import remote_worker
 from tests.support import tasks
 from tests.support.caller_connections import dsn
 from tests.support.served import Served
-from tests.support.working import PATIENCE, ended, working
+from tests.support.working import TIMEOUT, ended, working
 
 
 async def test_children_read_the_results_of_their_parents_wherever_they_run(app: App) -> None:
@@ -39,7 +39,7 @@ async def test_children_read_the_results_of_their_parents_wherever_they_run(app:
     plan.add("words", in_a_thread, depends_on=names)
     plan.add("rows", in_a_process, depends_on=[*names, "sum"])
     async with working(app):
-        graph = await app.wait_graph(await app.submit_graph(plan), PATIENCE)
+        graph = await app.wait_graph(await app.submit_graph(plan), TIMEOUT)
     assert graph.status is GraphStatus.SUCCEEDED
     values = {node.name: (await app.run(node.run_id)).value for node in graph.nodes}
     assert values["sum"] == 3
@@ -63,7 +63,7 @@ async def test_a_graph_fails_and_runs_again_from_there(app: App) -> None:
     plan.add("third", fine, depends_on=["second"])
     plan.add("always", fine, depends_on=Needs(["second"], on="finished"))
     async with working(app):
-        graph = await app.wait_graph(await app.submit_graph(plan), PATIENCE)
+        graph = await app.wait_graph(await app.submit_graph(plan), TIMEOUT)
         assert [graph.node(name).state.name for name in ("first", "second", "third", "always")] == [
             "SUCCEEDED",
             "FAILED",
@@ -72,7 +72,7 @@ async def test_a_graph_fails_and_runs_again_from_there(app: App) -> None:
         ]
         assert graph.status is GraphStatus.FAILED
         broken = False
-        again = await app.wait_graph(await app.rerun_graph(graph), PATIENCE)
+        again = await app.wait_graph(await app.rerun_graph(graph), TIMEOUT)
     assert again.status is GraphStatus.SUCCEEDED
     assert again.node("first").run_id == graph.node("first").run_id
     assert (await app.run(again.node("second").run_id)).replays == show("run", graph.node("second").run_id)
@@ -136,7 +136,7 @@ async def test_a_remote_worker_reads_the_results_of_parents(app: App, served: Se
     loops = engine_loops(await app.store(), app.settings)
     running = [asyncio.create_task(loop.run()) for loop in loops]
     async with remote_worker(app, served):
-        graph = await app.wait_graph(await app.submit_graph(plan), PATIENCE)
+        graph = await app.wait_graph(await app.submit_graph(plan), TIMEOUT)
     for loop in loops:
         loop.stop()
     await asyncio.gather(*running)

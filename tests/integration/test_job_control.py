@@ -117,7 +117,7 @@ async def test_a_herd_at_nine_is_spread_over_its_jitter() -> None:
     await store.open()
     await store.migrate()
     app, _ = make_app()
-    with app.lent(store):
+    with app.using_store(store):
         await app.schedule("note", cron="0 9 * * *", jitter="30s")
         jobs = [
             prepare(task="note", args={}, max_payload=100, schedule=make_cron("0 9 * * *", "UTC"), options=JITTERED)

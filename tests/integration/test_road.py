@@ -227,7 +227,7 @@ async def test_a_worker_serves_only_the_tasks_that_it_has(app: App) -> None:
     async def theirs() -> str:
         return "theirs"
 
-    with stranger.lent(await app.store()):
+    with stranger.using_store(await app.store()):
         foreign = await theirs.submit()
         async with working(app):
             assert (await ended(app, await ours.submit())).value == "ours"

@@ -34,7 +34,7 @@ from duetime.telemetry.meters import Meters
 from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served, serving
-from tests.support.working import PATIENCE, working
+from tests.support.working import TIMEOUT, working
 
 MAIL = "mail"
 
@@ -539,7 +539,7 @@ async def test_without_the_key_of_an_address_other_queues_go_on(postgres_app: Ap
 
     async with other, working(other):
         receipt = await other.submit(one)
-        assert (receipt.via, await receipt.result(timeout=PATIENCE)) == ("store", 1)
+        assert (receipt.via, await receipt.result(timeout=TIMEOUT)) == ("store", 1)
         with pytest.raises(StreamUnavailable):
             await other.submit("send", {"to": "x"})
         falling_back = msgspec.structs.replace(streamed.queue.settings, fallback=True)

@@ -19,7 +19,7 @@ from tests.support.brokers import running
 from tests.support.redis_server import RedisServer
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
-from tests.support.working import PATIENCE, working
+from tests.support.working import TIMEOUT, working
 
 MAIL = "mail"
 
@@ -70,14 +70,14 @@ async def test_every_way_of_submitting_leads_to_a_result(app: App, monkeypatch: 
     async with working(app), serving(store, app.settings) as server, AsyncClient(server.url, server.root) as client:
         receipts = await asyncio.gather(*(app.submit("echo", {"word": str(n)}) for n in range(50)))
         assert {receipt.via for receipt in receipts} == {"stream"}
-        results = await asyncio.gather(*(receipt.result(PATIENCE) for receipt in receipts))
+        results = await asyncio.gather(*(receipt.result(TIMEOUT) for receipt in receipts))
         assert results == [str(n) for n in range(50)]
         one = await client.create_job("echo", args={"word": "http"}, queue=MAIL)
         many = await client.create_jobs([{"task": "echo", "args": {"word": "bulk"}, "queue": MAIL}] * 20)
-        assert one.via == "stream" and (await client.wait(one.job_id, PATIENCE)).result == "http"
+        assert one.via == "stream" and (await client.wait(one.job_id, TIMEOUT)).result == "http"
         for item in many.items:
             assert item.job is not None and item.job.via == "stream"
-            assert (await client.wait(item.job.job_id, PATIENCE)).result == "bulk"
+            assert (await client.wait(item.job.job_id, TIMEOUT)).result == "bulk"
         assert one.run_id is not None
         run = await client.get_run(one.run_id)
         assert (run.status, run.certain, run.task, run.queue) == ("SUCCEEDED", True, "echo", MAIL)

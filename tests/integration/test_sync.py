@@ -13,7 +13,7 @@ import pytest
 from duetime import App, Closed, InvalidInput, JobState, NotFound, RunState, SyncContext, Task
 from duetime.node.assembly import Node
 from tests.support.waiting import eventually
-from tests.support.working import PATIENCE, ended, quick_settings, working
+from tests.support.working import TIMEOUT, ended, quick_settings, working
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_threads_beside_a_worker(app: App) -> None:
     async with working(app):
 
         def submit_and_wait(number: int) -> int:
-            value: int = app.sync.wait(app.sync.submit(double.bind(number=number)), PATIENCE).value
+            value: int = app.sync.wait(app.sync.submit(double.bind(number=number)), TIMEOUT).value
             return value
 
         values = await asyncio.gather(*(asyncio.to_thread(submit_and_wait, number) for number in range(8)))
@@ -152,7 +152,7 @@ async def test_inside_a_task_in_a_thread(app: App, closing: bool) -> None:
     @app.task(retries=0)
     def parent(ctx: SyncContext, numbers: int) -> list[int]:
         receipts = [app.sync.submit(double.bind(number=number)) for number in range(numbers)]
-        values = [app.sync.wait(receipt, PATIENCE).value for receipt in receipts]
+        values = [app.sync.wait(receipt, TIMEOUT).value for receipt in receipts]
         if closing:
             app.sync.close()
         return values
@@ -173,7 +173,7 @@ async def test_a_store_that_was_lent_is_not_closed_by_its_user(app: App) -> None
         with borrower.sync:
             submit(double.bind(number=1))
 
-    with borrower.lent(await app.store()):
+    with borrower.using_store(await app.store()):
         async with borrower:
             await double.submit(number=1)
         await asyncio.to_thread(use, borrower.sync.submit)

@@ -26,7 +26,7 @@ from duetime.model.access import Role
 from tests.support import typed_tasks
 from tests.support.served import Served
 from tests.support.typed_tasks import CASES, Line, Order, same
-from tests.support.working import PATIENCE, ended, remote_worker, working
+from tests.support.working import TIMEOUT, ended, remote_worker, working
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def test_values_travel_as_json_over_http(app: App, served: Served) -> None
         answer = await served.post("/v1/jobs/batch", jobs)
         assert answer.status in (200, 201), answer.body
         made = [item["job"]["job_id"] for item in answer.json["items"]]
-        await asyncio.gather(*(app.wait(job_id, PATIENCE) for job_id in made))
+        await asyncio.gather(*(app.wait(job_id, TIMEOUT) for job_id in made))
         shown = [(await served.get(f"/v1/jobs/{job_id}/runs")).json["items"][0]["run_id"] for job_id in made]
         runs = [(await served.get(f"/v1/runs/{run_id}")).json for run_id in shown]
     assert {run["task"]: run["error"] for run in runs if run["status"] != "SUCCEEDED"} == {}
@@ -80,7 +80,7 @@ async def test_blocking_code_gets_the_same(app: App) -> None:
     echo = app.task(name="order", retries=0)(typed_tasks.task_of("order"))
     async with working(app):
         receipt = await asyncio.to_thread(echo.sync.submit, value=CASES["order"].value)
-        assert await asyncio.to_thread(receipt.result, PATIENCE) == CASES["order"].value
+        assert await asyncio.to_thread(receipt.result, TIMEOUT) == CASES["order"].value
         await asyncio.to_thread(app.sync.close)
 
 
@@ -103,7 +103,7 @@ async def test_a_payload_that_no_longer_fits_is_retried(app: App, served: Served
     @before.task(name="change", retries=1, retry={"base": 0.01})
     async def earlier(order: dict[str, Any]) -> None: ...
 
-    with before.lent(await app.store()):
+    with before.using_store(await app.store()):
         receipt = await earlier.submit(order={"id": "one", "at": "now", "total": "1", "lines": []})
     key = await served.key(Role.WORKER)
     async with remote_worker(app, served.url, key) if where == "remote" else working(app, processes=1):
@@ -135,7 +135,7 @@ async def test_a_result_that_does_not_fit_fails_the_attempt(app: App, value: Any
     async with working(app):
         receipt = await count.submit()
         with pytest.raises(RunFailed, match=told):
-            await receipt.result(PATIENCE)
+            await receipt.result(TIMEOUT)
 
 
 async def test_a_result_that_was_too_large_is_not_taken_for_another(app: App) -> None:
@@ -147,7 +147,7 @@ async def test_a_result_that_was_too_large_is_not_taken_for_another(app: App) ->
         receipt = await write.submit()
         assert (await ended(app, receipt)).state is RunState.SUCCEEDED
         with pytest.raises(PayloadMismatch, match="result"):
-            await receipt.result(PATIENCE)
+            await receipt.result(TIMEOUT)
 
 
 async def test_a_task_may_return_a_signal_in_place_of_its_result(app: App) -> None:
@@ -159,7 +159,7 @@ async def test_a_task_may_return_a_signal_in_place_of_its_result(app: App) -> No
         return 3
 
     async with working(app):
-        assert await (await wait.submit()).result(PATIENCE) == 3
+        assert await (await wait.submit()).result(TIMEOUT) == 3
 
 
 async def test_parents_give_their_results_by_task(app: App) -> None:
@@ -191,7 +191,7 @@ async def test_parents_give_their_results_by_task(app: App) -> None:
     plan.add("confused", confused, depends_on=["one", "two"])
     async with working(app):
         graph = await app.submit_graph(plan)
-        await app.wait_graph(graph, PATIENCE)
+        await app.wait_graph(graph, TIMEOUT)
         ends = {node.name: await app.run(node.run_id) for node in (await app.graph(graph)).nodes if node.run_id}
     assert ends["report"].value == "tea, cup"
     several, none, other = ends["confused"].value
@@ -205,7 +205,7 @@ async def test_a_process_reads_the_results_of_its_parents(app: App) -> None:
     read = app.task(name="read_line", process=True, retries=0)(typed_tasks.read_line)
     plan = GraphPlan().add("fetch", fetch.bind(name="tea")).add("read", read, depends_on=["fetch"])
     async with working(app, processes=1):
-        graph = await app.wait_graph(await app.submit_graph(plan), PATIENCE)
+        graph = await app.wait_graph(await app.submit_graph(plan), TIMEOUT)
         ends = {node.name: await app.run(node.run_id) for node in graph.nodes if node.run_id}
     assert (ends["read"].state, ends["read"].value) == (RunState.SUCCEEDED, "tea")
 
@@ -221,7 +221,7 @@ async def test_a_waiting_job_gets_a_new_default(app: App) -> None:
     async def send(to: str, copies: int = 2) -> int:
         return copies
 
-    with before.lent(await app.store()):
+    with before.using_store(await app.store()):
         receipt = await earlier.submit(to="x")
     async with working(app):
         run = await ended(app, receipt)

@@ -141,5 +141,5 @@ async def test_one_event_may_tell_of_a_large_batch(served: Served) -> None:
         watching = asyncio.ensure_future(anext(client.watch_events()))
         await eventually(lambda: served.service.events.is_listening)
         ids = [new_id() for _ in range(40_000)]
-        await served.store.events.tell(EventKind.SUBMITTED, DEFAULT_TENANT, ids)
+        await served.store.events.append_events(EventKind.SUBMITTED, DEFAULT_TENANT, ids)
         assert len((await asyncio.wait_for(watching, 20)).job_ids) == len(ids)

@@ -23,7 +23,7 @@ from duetime.worker.worker import Worker
 
 ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 """What everything here is encrypted with."""
-PATIENCE = "20s"
+TIMEOUT = "20s"
 """How long a test waits for what should happen at once."""
 
 
@@ -73,7 +73,7 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
 
 async def ended(app: App, receipt: JobReceipt) -> Run:
     """The job's newest run, once it has ended."""
-    return await app.wait(receipt, PATIENCE)
+    return await app.wait(receipt, TIMEOUT)
 
 
 @asynccontextmanager

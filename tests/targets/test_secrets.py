@@ -192,7 +192,7 @@ async def test_an_app_on_the_database_is_held_to_the_hosts_too(targets: Targetin
     await bound(targets, receiver)
     app = App(settings=targets.api.service.settings)
     async with receiving() as thief:
-        with app.lent(targets.api.store):
+        with app.using_store(targets.api.store):
             receipt = await app.submit(using(thief), retries=0)
             run = await app.wait(receipt, "20s")
         assert run.state is RunState.FAILED and "may not be sent to 127.0.0.1" in (run.error or "")

@@ -71,7 +71,7 @@ async def world(exported: InMemorySpanExporter) -> AsyncIterator[World]:
     clock, tracer, app = ManualClock(), make_tracer(), App(settings=SETTINGS)
     store = observed(store_in_memory(clock), StoreObserver(Meters(), tracer))
     await open_ready(store)
-    with app.lent(store):
+    with app.using_store(store):
         yield World(app, store, clock, tracer)
     await store.close()
 
@@ -223,7 +223,7 @@ async def test_a_trace_that_comes_over_http(database_url: str, exported: InMemor
             done.append(current_context().traceparent)
 
         store = observed(api.store, StoreObserver(Meters(), tracer))
-        with app.lent(store):
+        with app.using_store(store):
             worker = make_worker(app, StoreSource(store), app.settings, tracer=tracer)
             running = asyncio.create_task(worker.run())
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.model.lane import Lane, LaneKey, Look, Sight, Tier, Trial
 from duetime.model.planner import Planner
-from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, Losses, Suspicion, TrialRoom
+from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, LostCount, Suspicion, TrialRoom
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 PLACES = {"work": 0, "think": 1, "duetime.http": 0}
@@ -74,7 +74,7 @@ def test_weights_and_suspicion_hold_from_the_next_plan_on() -> None:
     made = planner(lane(1, tenant=1), lane(2, tenant=2))
     made.learn_rules({1: 300}, Suspicion())
     assert planned(made, look({1: 100, 2: 100}), free=40) == {1: 30, 2: 10}
-    made.learn_rules({}, Suspicion.of([Losses((1, "work"), 2, 0.0, of_job=False)]))
+    made.learn_rules({}, Suspicion.of([LostCount((1, "work"), 2, 0.0, of_job=False)]))
     assert planned(made, look({1: 100, 2: 100}), TrialRoom(suspects=3), free=40) == {1: 3, 2: 37}
 
 
@@ -115,7 +115,7 @@ def test_what_was_claimed_beside_the_look_is_not_tried_alone_again() -> None:
 
 def test_a_task_that_has_killed_often_is_left_alone_for_a_while() -> None:
     made = planner(lane(1, trial=Trial.ALONE))
-    made.learn_rules({}, Suspicion.of([Losses((1, "work"), 9, 0.0, of_job=True)]))
+    made.learn_rules({}, Suspicion.of([LostCount((1, "work"), 9, 0.0, of_job=True)]))
     assert not made.plan_alone(look({1: 1}, waited=600.0), idle=True)
     made.learn_rules({}, Suspicion({}, {(1, "work"): monotonic() - 1.0}))
     assert made.plan_alone(look({1: 1}, waited=600.0), idle=True)

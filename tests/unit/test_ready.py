@@ -28,7 +28,7 @@ ANNOUNCED = {
     "free_blocked": "its parents have ended",
     "unblock": "the other runs of its job have ended",
     "unpark": "its limit has room",
-    "leave_lines": "the rate that it waited for is no more",
+    "release_rate_queue": "the rate that it waited for is no more",
     "advance_lines": "the clock was put back while it waited for a rate",
     "retry_runs": "its attempt failed, snoozed or was lost",
     "hand_back": "its worker did not begin it",
@@ -48,7 +48,7 @@ NOT_ANNOUNCED = {
     "park_runs": "takes out of the lane",
     "put_off_runs": "delays",
     "leave_runs": "delays",
-    "lay_lines": "part of a claim, which takes what it moves forward",
+    "schedule_rate_queues": "part of a claim, which takes what it moves forward",
     "restamp_runs": "delays, within the moment",
     "follow_runs": "delays, within the moment",
 }

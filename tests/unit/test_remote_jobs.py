@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from duetime import App, HttpTarget, InvalidInput, Misfire, Needs, RetryPolicy
-from duetime.client.request import Ask
+from duetime.client.request import Request
 from duetime.ids import parse
 from duetime.model.lists import JobStatus
 from duetime.sdk.order import Order
@@ -25,17 +25,17 @@ class Server:
     """Writes down what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Ask[Any]] = []
+        self.asked: list[Request[Any]] = []
         self.jobs = RemoteJobs("http://127.0.0.1:9", None)
         self.jobs._client.send = self.send  # type: ignore[method-assign]
 
-    async def send(self, ask: Ask[Any]) -> Any:
-        self.asked.append(ask)
-        if ask.answer is Receipt:
+    async def send(self, request: Request[Any]) -> Any:
+        self.asked.append(request)
+        if request.answer is Receipt:
             return Receipt(JOB, JobStatus.PENDING, None, None, True)
-        if ask.answer is Preview:
+        if request.answer is Preview:
             return Preview(ScheduleView("once", "in 1s", "in a second", "UTC"), (Fire(NOW, NOW, None, None),))
-        assert ask.answer is JobStatusAnswer
+        assert request.answer is JobStatusAnswer
         return JobStatusAnswer(
             job_id=JOB,
             status=JobStatus.PENDING,
@@ -129,7 +129,7 @@ async def test_one_request_tells_how_a_run_stands() -> None:
     server = Server()
     look = await server.jobs.look(parse("job", JOB))
     assert (look.run, look.status) == (None, "not due yet")
-    assert [ask.path for ask in server.asked] == [f"/v1/jobs/{JOB}/status"]
+    assert [request.path for request in server.asked] == [f"/v1/jobs/{JOB}/status"]
 
 
 async def test_the_clock_is_the_servers() -> None:

@@ -1,4 +1,5 @@
-"""Sources and docs avoid words that hide the actor: name the caller, the worker or the operator instead."""
+"""Sources, docs, deployment files and examples avoid words that hide the actor: name the caller, the worker or the
+operator instead."""
 
 import re
 from collections.abc import Iterator
@@ -9,16 +10,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 AVOIDED = re.compile(r"(?<![a-z])(?:whoever|somebody|nobody|anybody\s+who|shall)(?![a-z])", re.IGNORECASE)
 """An underscore is a boundary, so that identifiers are checked too."""
-SUFFIXES = frozenset({".py", ".sql", ".js", ".html", ".md"})
+SUFFIXES = frozenset(
+    (".py", ".sql", ".js", ".mjs", ".html", ".css", ".md", ".json", ".yml", ".yaml", ".tpl", ".toml", ".service", "")
+)
+ROOTS = ("src", "docs", "deploy", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 
 
 def texts() -> Iterator[Path]:
-    roots = (ROOT / "src", ROOT / "docs", *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")))
-    for root in roots:
-        yield from (path for path in (root, *root.rglob("*")) if path.suffix in SUFFIXES and "vendor" not in path.parts)
+    for root in (ROOT / name for name in ROOTS):
+        for path in (root, *root.rglob("*")):
+            if path.is_file() and path.suffix in SUFFIXES and "vendor" not in path.parts:
+                yield path
 
 
-def test_sources_and_docs_name_the_actor() -> None:
+def test_texts_name_the_actor() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
         for path in sorted(texts())
@@ -26,6 +31,11 @@ def test_sources_and_docs_name_the_actor() -> None:
         if AVOIDED.search(line)
     ]
     assert not found, "name who does it, and use must instead of shall:\n" + "\n".join(found)
+
+
+def test_every_folder_has_texts() -> None:
+    found = {path.relative_to(ROOT).parts[0] for path in texts()}
+    assert found == set(ROOTS)
 
 
 @pytest.mark.parametrize("text", ["Whoever asks next", "if nobody waits", "def _shall_wait(", "anybody who has it"])

@@ -115,15 +115,15 @@ class _Door:
         headers = dict(scope["headers"])  # by lower-case name; of a header that is sent twice, the last
         at_once = limit is not None and LIMITS[limit].at_once
         with ExitStack() if at_once else _NOTHING_HELD as held:
-            told: dict[str, str] = {}
+            limit_headers: dict[str, str] = {}
             try:
                 peer = Peer(scope, service.front)
                 who = await self._admit(endpoint, limit, scope, headers, peer)
                 if limit is not None and LIMITS[limit].setting is not None:
                     if held is not None:
-                        told |= held.enter_context(service.limits.opened(limit, who))
+                        limit_headers |= held.enter_context(service.limits.opened(limit, who))
                     else:
-                        told |= service.limits.spend(limit, who)
+                        limit_headers |= service.limits.spend(limit, who)
                 call = Call(service, endpoint, headers, scope["path_params"], who, receive, peer)
                 if endpoint.query is not None:
                     call.query = read_query(scope["query_string"], endpoint.query)
@@ -141,18 +141,18 @@ class _Door:
             except Exception as error:
                 problem = _seen(endpoint, error)
                 service.metrics.answered(endpoint, problem.kind.status)
-                problem.headers = told | problem.headers
+                problem.headers = limit_headers | problem.headers
                 await _refuse(send, problem, receive)
                 return
             if isinstance(answer, Stream):
                 service.metrics.answered(endpoint, endpoint.status)
-                await _stream(send, receive, answer, endpoint.status, told)
+                await _stream(send, receive, answer, endpoint.status, limit_headers)
                 return
         reply = answer if isinstance(answer, Reply) else Reply(answer)
         status = reply.status or endpoint.status
         service.metrics.answered(endpoint, status)
         content = [reply.content] if reply.content is not None else await encode_answer(reply.value)
-        await _send(send, status, content, reply.media, {**told, **reply.headers}, cookies=reply.cookies)
+        await _send(send, status, content, reply.media, {**limit_headers, **reply.headers}, cookies=reply.cookies)
 
     async def _admit(
         self,
@@ -276,10 +276,10 @@ async def _send(
     await send({"type": "http.response.body", "body": last})
 
 
-async def _stream(send: Send, receive: Receive, stream: Stream, status: int, told: Mapping[str, str]) -> None:
+async def _stream(send: Send, receive: Receive, stream: Stream, status: int, limit_headers: Mapping[str, str]) -> None:
     """Send the parts of a stream until it ends or the client disconnects."""
     headers = [
-        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()),
+        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in limit_headers.items()),
         (b"content-type", stream.media.encode()),
         (b"cache-control", b"no-store"),
         (b"x-accel-buffering", b"no"),

@@ -207,7 +207,11 @@ class Gate:
         """A person in the tenant that the request names. A tenant without a role for this person, and one that does
         not exist, get the same answer."""
         if endpoint.may is Action.WORK:
-            raise Problem(FORBIDDEN, "people and services of providers cannot work", remedy="use a key of a worker")
+            raise Problem(
+                FORBIDDEN,
+                "the worker protocol does not accept logins or tokens of identity providers",
+                remedy="use a key with the role worker",
+            )
         grants = self.identities.grants(identity)
         named = headers.get(b"duetime-tenant", b"").decode("latin-1")
         found = await self._granted(grants, named)
@@ -328,10 +332,10 @@ def bearer_of(headers: Mapping[bytes, bytes]) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def _refused_token(told: str) -> Problem:
+def _refused_token(detail: str) -> Problem:
     return Problem(
         UNAUTHENTICATED,
-        told,
+        detail,
         field="Authorization",
         remedy="send a token that an issuer of the tenant has signed (docs/tokens.md), or log in again (duetime login)",
         headers=_CHALLENGE,

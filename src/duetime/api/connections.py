@@ -97,8 +97,8 @@ class Connections:
         self.on_refusal(reason)
         now = monotonic()
         if now >= self._log_at:
-            told = ", ".join(f"{reason}: {count}" for reason, count in sorted(self._refused.items()))
-            log.warning("connections refused since the last such line: %s (%d open)", told, self._open)
+            counts = ", ".join(f"{reason}: {count}" for reason, count in sorted(self._refused.items()))
+            log.warning("connections refused since the last such line: %s (%d open)", counts, self._open)
             self._refused.clear()
             self._log_at = now + _LOG_EVERY
 

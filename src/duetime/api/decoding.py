@@ -330,8 +330,8 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
     elif values := allowed_values(to, place):
         remedy = f"one of {', '.join(sorted(values))}"
     where = _joined(field, place)[:200] or None
-    told = None if remedy is None else remedy[:_LONGEST_REMEDY]
-    return Problem(INVALID_INPUT, reason.replace("`", "'"), field=where, remedy=told)
+    shortened = None if remedy is None else remedy[:_LONGEST_REMEDY]
+    return Problem(INVALID_INPUT, reason.replace("`", "'"), field=where, remedy=shortened)
 
 
 def _meant(name: str, to: Any, place: str) -> str | None:

@@ -80,7 +80,7 @@ def keyed_by_header(call: Call, operation: str, *parts: object) -> KeyedRequest 
     return keyed_request(call.header(HEADER), operation, *parts)
 
 
-def told_again(request: KeyedRequest | None) -> dict[str, str]:
+def replay_headers(request: KeyedRequest | None) -> dict[str, str]:
     """The header that marks a repeated response."""
     return {"idempotency-replayed": "true"} if request is not None and request.replayed else {}
 
@@ -102,7 +102,7 @@ async def answered_once(call: Call) -> Reply:
     kept = await store.answers.begin_request(tenant_id, request)
     if kept is not None:
         first = _opened(call, request, kept)
-        return Reply(None, first.status, first.headers | told_again(request), first.content, first.media)
+        return Reply(None, first.status, first.headers | replay_headers(request), first.content, first.media)
     try:
         given = await call.endpoint.handler(call)
     except StoreUnavailable:

@@ -56,10 +56,10 @@ def schedule_view(schedule: Schedule, zone: str = "UTC") -> ScheduleView:
     """A schedule as responses show it. One without a time zone is described in the given one."""
     zone = getattr(schedule, "zone", zone)
     try:
-        told = explain(schedule, zone)
+        explained = explain(schedule, zone)
     except (UnusableSchedule, InvalidInput, OSError) as error:
-        told = f"cannot be described: {error}"  # one row must not break a whole list
-    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), told, zone)
+        explained = f"cannot be described: {error}"  # one row must not break a whole list
+    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), explained, zone)
     if isinstance(schedule, Once):
         return view
     return msgspec.structs.replace(

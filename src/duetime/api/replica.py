@@ -58,18 +58,18 @@ class Replica:
                 seen = await self.store.clocks.clock_seen()
         except (DuetimeError, TimeoutError) as error:
             self.failed()
-            self._tell(f"it does not answer: {reason_of(error)}")
+            self._report(f"it does not answer: {reason_of(error)}")
             return _AWAY_FOR
         if seen.seen_at is None:
             return _MEASURE_EVERY
         self._measured_at, self._behind = before, max(0.0, (seen.now - seen.seen_at).total_seconds())
-        self._tell(None if self._behind <= self._most else f"it is {self._behind:.1f} s behind")
+        self._report(None if self._behind <= self._most else f"it is {self._behind:.1f} s behind")
         return _MEASURE_EVERY
 
     async def close(self) -> None:
         await self.store.close()
 
-    def _tell(self, problem: str | None) -> None:
+    def _report(self, problem: str | None) -> None:
         if self._used and problem is not None:
             log.warning("lists and figures are read from the primary, not from the replica: %s", problem)
         elif not self._used and problem is None:

@@ -278,8 +278,10 @@ class _OneSource:
         """Keep what became of these messages, then tell the broker."""
         now = await self._service.store.now()
         created = [each.job_id for place, each in made.items() if place < len(messages) and not each.replayed]
-        told = [(messages[place].message_id, bad[place]) for place in sorted(bad)]
-        fresh = [SourceError(*each, now) for each in (told if stopper is None else [*told, stopper])][-MOST_ERRORS:]
+        refused = [(messages[place].message_id, bad[place]) for place in sorted(bad)]
+        if stopper is not None:
+            refused.append(stopper)
+        fresh = [SourceError(*each, now) for each in refused][-MOST_ERRORS:]
         self._errors = [*self._errors, *fresh][-MOST_ERRORS:]
         for message in messages:
             if message.part is not None:

@@ -1,4 +1,5 @@
-"""Every endpoint. The most frequent ones come first: routes are tried in this order."""
+"""Every endpoint. `application.py` looks up paths without parameters, and tries the others of a collection
+(`/v1/runs/…`) in this order."""
 
 from duetime.api.endpoint import Endpoint
 from duetime.api.routes import (

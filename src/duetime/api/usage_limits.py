@@ -110,11 +110,11 @@ class Limits:
             bucket = self._bucket(name, holder_id, size, now)
             bucket.level = min(size, bucket.level + (now - bucket.filled_at) * rate)
             bucket.filled_at = now
-            if _is_told(holder, who):
+            if _is_reported(holder, who):
                 standings.add_rate(f"{holder}-{name}", rate, size, bucket.level - 1.0)
             if bucket.level < 1.0:
-                told = f"the {holder} may send {rate:g} {LIMITS[name].words} a second to this server"
-                raise self._refusal(name, told, standings, (1.0 - bucket.level) / rate)
+                message = f"the {holder} may send {rate:g} {LIMITS[name].words} a second to this server"
+                raise self._refusal(name, message, standings, (1.0 - bucket.level) / rate)
             spent.append(bucket)
         for bucket in spent:
             bucket.level -= 1.0
@@ -128,11 +128,11 @@ class Limits:
         for holder, holder_id, most in self._allowances(name, who):
             place: tuple[str, int | UUID] = (name, holder_id)
             left = int(most) - self._open.get(place, 0)
-            if _is_told(holder, who):
+            if _is_reported(holder, who):
                 standings.add_at_once(f"{holder}-{name}", int(most), left - 1)
             if left < 1:
-                told = f"the {holder} may have {most:g} {LIMITS[name].words} open at once on this server"
-                raise self._refusal(name, told, standings, _NOW_AND_THEN)
+                message = f"the {holder} may have {most:g} {LIMITS[name].words} open at once on this server"
+                raise self._refusal(name, message, standings, _NOW_AND_THEN)
             held.append(place)
         for place in held:
             self._open[place] = self._open.get(place, 0) + 1
@@ -160,13 +160,13 @@ class Limits:
             bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - self.tokens.held)))
             holder = "tenant" if key_id is None else "key"
             left, wait = await self.tokens.take(bucket, count)
-            if _is_told(holder, who) and who.issuer_id is None:
+            if _is_reported(holder, who) and who.issuer_id is None:
                 standings.add_rate(f"{holder}-submissions", rate, bucket.size, left)
             if wait:
                 for other in taken:
                     self.tokens.put_back(other, count)
-                told = f"the {holder} may submit {rate:g} jobs a second"
-                raise self._refusal("submissions", told, standings, wait)
+                message = f"the {holder} may submit {rate:g} jobs a second"
+                raise self._refusal("submissions", message, standings, wait)
             taken.append(bucket)
         return standings.fields()
 
@@ -192,15 +192,15 @@ class Limits:
             bucket = self._buckets[name, holder_id] = _Bucket(size, now)
         return bucket
 
-    def _refusal(self, name: LimitName, told: str, standings: Standings, wait: float) -> Problem:
+    def _refusal(self, name: LimitName, message: str, standings: Standings, wait: float) -> Problem:
         self._on_refusal(name)
         headers = standings.fields(wait)
         remedy = f"retry in {headers['retry-after']} s"
         if name == "submissions":
             remedy += ", or ask the operator for a higher limit"
-        return Problem(RATE_LIMITED, told, remedy=remedy, headers=headers)
+        return Problem(RATE_LIMITED, message, remedy=remedy, headers=headers)
 
 
-def _is_told(holder: str, who: Caller) -> bool:
+def _is_reported(holder: str, who: Caller) -> bool:
     """Whether the headers say how much is left: to a caller with a scope, not what it shares with other owners."""
     return holder == "key" or who.scope is None

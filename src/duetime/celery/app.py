@@ -105,7 +105,7 @@ class Celery:
         """`jobs` is the app that stores and runs them."""
         if not isinstance(jobs, App):
             raise InvalidInput(
-                "needs the app that its jobs go to",
+                "a `duetime.App` is required",
                 field="jobs",
                 remedy=f'jobs = duetime.App(); Celery("{main}", jobs)',
             )

@@ -91,7 +91,7 @@ def read_retrying(given: dict[str, Any]) -> Retrying:
         )
     if limit is None:
         raise InvalidInput(
-            "None, for ever, is not supported",
+            "`max_retries=None` (retry forever) is not supported",
             field="max_retries",
             remedy="a number up to 1000; raise duetime.Snooze(…) to run again without spending an attempt",
         )
@@ -116,7 +116,7 @@ def task_options(given: dict[str, Any], name: str, retrying: Retrying | None) ->
     options = dict(given)
     if options.pop("acks_late", True) is not True or options.pop("reject_on_worker_lost", True) is not True:
         raise InvalidInput(
-            "False, to lose the run with its worker, is not an option of the layer",
+            "`acks_late=False` is not supported: the run would be lost with its worker",
             field="acks_late",
             remedy="omit it; or move the task to @jobs.task(delivery='at_most_once')",
         )

@@ -26,8 +26,8 @@ def load_app(name: str, settings: Settings) -> "App":
 
     found = load_object(name, "shop.jobs:app")
     if not isinstance(found, App):
-        told = f"{name} is {type(found).__name__}, not a duetime.App"
-        raise InvalidInput(told, field="app", remedy=_instead_of(found, name.partition(":")[0]))
+        problem = f"{name} is {type(found).__name__}, not a duetime.App"
+        raise InvalidInput(problem, field="app", remedy=_instead_of(found, name.partition(":")[0]))
     found.configure(settings)
     return found
 
@@ -92,9 +92,9 @@ def _not_imported(module_name: str, error: Exception) -> DuetimeError:
         return InvalidInput(f"no module {module_name!r} found", field="app", remedy=remedy)
     if isinstance(error, DuetimeError) and not isinstance(error, InvalidInput):
         return error  # the module tried to use a database: that error is clear enough
-    told = traceback.TracebackException.from_exception(error)
-    frames = [each for each in told.stack if each.filename not in (__file__, importlib.__file__)]
+    trace = traceback.TracebackException.from_exception(error)
+    frames = [each for each in trace.stack if each.filename not in (__file__, importlib.__file__)]
     frames = [each for each in frames if not each.filename.startswith("<frozen importlib")]
-    lines = [*traceback.format_list(frames), *told.format_exception_only()]
+    lines = [*traceback.format_list(frames), *trace.format_exception_only()]
     err.print("".join(lines).rstrip(), markup=False, soft_wrap=True)
     return InvalidInput(f"{module_name} cannot be imported: {type(error).__name__}: {error}", field="app")

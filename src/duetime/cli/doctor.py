@@ -42,7 +42,9 @@ def doctor(
     with 1 for other problems.
     """
     if app is not None:
-        _tell(_found("app", f"{app} has the tasks {', '.join(sorted(load_app(app, settings).tasks))}"), json=json)
+        _print_finding(
+            _found("app", f"{app} has the tasks {', '.join(sorted(load_app(app, settings).tasks))}"), json=json
+        )
     codes = asyncio.run(_check(settings, json=json, strict=strict, restored=restored))
     if show_settings:
         values = {name: _shown(value) for name, value in settings.__rich_repr__()}
@@ -60,7 +62,7 @@ async def _check(settings: Settings, *, json: bool, strict: bool, restored: bool
 
     codes = [0]
     async for finding in diagnose(settings, restored=restored):
-        _tell(finding, json=json)
+        _print_finding(finding, json=json)
         if finding.status == "problem":
             kind = getattr(errors, finding.error or "", errors.DuetimeError)
             codes.append(code_of(kind))
@@ -69,7 +71,7 @@ async def _check(settings: Settings, *, json: bool, strict: bool, restored: bool
     return codes
 
 
-def _tell(finding: "Finding", *, json: bool) -> None:
+def _print_finding(finding: "Finding", *, json: bool) -> None:
     if json:
         print_json(finding)
         return
@@ -78,10 +80,10 @@ def _tell(finding: "Finding", *, json: bool) -> None:
         out.print(f"  {'':<{_WIDTH}} [bold]→[/] {escape(finding.remedy)}", soft_wrap=True)
 
 
-def _found(check: str, told: str) -> "Finding":
+def _found(check: str, text: str) -> "Finding":
     from duetime.node.diagnosis import Finding
 
-    return Finding(check, "ok", told)
+    return Finding(check, "ok", text)
 
 
 def _shown(value: Any) -> Any:

@@ -60,8 +60,8 @@ def import_jobs(command: ServerCommand, found: Sequence[Found], skipped: Sequenc
     served = {each.name for each in command.client.list_tasks().items}
     missing = sorted({each.job["task"] for each in good} - served)
     if missing and not command.json:
-        told = f"no worker has the task {', '.join(missing)}: the jobs wait until one has it"
-        err.print(f"[yellow]{escape(told)}[/]", soft_wrap=True)
+        warning = f"no worker has the task {', '.join(missing)}: the jobs wait until one has it"
+        err.print(f"[yellow]{escape(warning)}[/]", soft_wrap=True)
     if not yes and (command.json or not _agreed(len(good))):
         return
     answer = command.client.create_jobs([each.job for each in good])

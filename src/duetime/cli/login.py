@@ -38,8 +38,8 @@ def login(
         raise InvalidInput("cannot be combined with --browser", field="--device")
     url, _ = find_server(settings)
     made = asyncio.run(_log_in(settings, url, provider, device=device, browser=browser))
-    told = f"logged in at {url} with {made.provider}"
-    say(escape(visible(told)), json=json, url=url, provider=made.provider, issuer=made.issuer)
+    text = f"logged in at {url} with {made.provider}"
+    say(escape(visible(text)), json=json, url=url, provider=made.provider, issuer=made.issuer)
     if made.refresh_token is None and is_terminal(sys.stderr):
         err.print("[dim]the provider gave no refresh token: log in again when this login has expired[/]")
 
@@ -55,8 +55,8 @@ def logout(settings: Settings, json: bool = False) -> None:
         known = changes.login(url)
         changes.remove(url)
     revoked = known is not None and asyncio.run(_revoke(known))
-    told = "no login was stored" if known is None else "logged out"
-    say(f"{told} at {escape(visible(url))}", json=json, url=url, was_logged_in=known is not None, revoked=revoked)
+    text = "no login was stored" if known is None else "logged out"
+    say(f"{text} at {escape(visible(url))}", json=json, url=url, was_logged_in=known is not None, revoked=revoked)
 
 
 @server_command

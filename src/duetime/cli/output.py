@@ -82,8 +82,8 @@ def fail(error: DuetimeError, *, json: bool) -> NoReturn:
         }
         print_json(facts if place is None else facts | {"place": place.text})
     else:
-        told = str(error) if place is None else f"{place.text}: {error}"
-        err.print(f"[bold red]error[/]  {escape(' '.join(told.split()))}", soft_wrap=True)
+        text = str(error) if place is None else f"{place.text}: {error}"
+        err.print(f"[bold red]error[/]  {escape(' '.join(text.split()))}", soft_wrap=True)
     raise typer.Exit(code)
 
 

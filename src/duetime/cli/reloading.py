@@ -99,8 +99,8 @@ class _Reloader:
             os.close(writer)
 
     def _say_that_it_waits(self, exit_code: int) -> None:
-        told = f"[yellow]it ended with exit code {exit_code}; waiting for a change[/]"
-        say(told, json=self._json, event="waiting", exit_code=exit_code)
+        text = f"[yellow]it ended with exit code {exit_code}; waiting for a change[/]"
+        say(text, json=self._json, event="waiting", exit_code=exit_code)
 
     def _say_what_changed(self) -> None:
         files = sorted(os.path.relpath(file) for file in self._files)

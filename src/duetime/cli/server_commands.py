@@ -71,8 +71,8 @@ class ServerCommand:
         """What is in streams, and therefore in no list."""
         for each in found:
             oldest = "" if each.oldest is None else f", the oldest since {shown(each.oldest)}"
-            told = f"in streams: {each.depth:,} of the queue {each.queue}, {each.priority}{oldest}"
-            err.print(f"[dim]{escape(told)}[/]", soft_wrap=True)
+            text = f"in streams: {each.depth:,} of the queue {each.queue}, {each.priority}{oldest}"
+            err.print(f"[dim]{escape(text)}[/]", soft_wrap=True)
 
     def table(self, items: Iterable[Any], columns: str, empty: str, **computed: Callable[[Any], object]) -> None:
         """Many objects: `cli/tables.py` says how. `empty` says what to do if there are none."""

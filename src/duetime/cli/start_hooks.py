@@ -15,14 +15,14 @@ def hook_of(error: BaseException) -> HookPlace | None:
     """None if the error was not raised in a start hook."""
     for above, (frame, _) in enumerate(traceback.walk_tb(error.__traceback__)):
         if (frame.f_globals.get("__name__"), frame.f_code.co_qualname) == ("duetime.sdk.app", "App.started"):
-            told = traceback.TracebackException.from_exception(error)
-            told.stack = traceback.StackSummary.from_list(told.stack[above + 1 :])
-            if not told.stack:
+            trace = traceback.TracebackException.from_exception(error)
+            trace.stack = traceback.StackSummary.from_list(trace.stack[above + 1 :])
+            if not trace.stack:
                 return None
-            hook = told.stack[0]
-            return HookPlace(f"the start hook {hook.name} ({hook.filename}, line {hook.lineno})", _shown(told))
+            hook = trace.stack[0]
+            return HookPlace(f"the start hook {hook.name} ({hook.filename}, line {hook.lineno})", _shown(trace))
     return None
 
 
-def _shown(told: traceback.TracebackException) -> str:
-    return "".join(told.format()).rstrip()
+def _shown(trace: traceback.TracebackException) -> str:
+    return "".join(trace.format()).rstrip()

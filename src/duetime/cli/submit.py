@@ -112,9 +112,9 @@ def schedule(
         args=read_arguments(arguments, args),
         **options,
     )
-    told = options.get("when") or options.get("cron") or options.get("rrule")
-    zone = local_zone() if "tz" not in options and told is not None else None
-    meant = zone is not None and told is not None and fires_by_another_clock(told, zone)
+    schedule = options.get("when") or options.get("cron") or options.get("rrule")
+    zone = local_zone() if "tz" not in options and schedule is not None else None
+    meant = zone is not None and schedule is not None and fires_by_another_clock(schedule, zone)
     there = command.client.get_job(receipt.job_id).schedule.tz if meant else zone
     hint = [] if there == zone else [f"its times are {there}; use --tz {zone} for your time zone"]
     _warn(command, (*receipt.warnings, *hint))

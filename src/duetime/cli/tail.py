@@ -61,8 +61,8 @@ class _Names:
 
     def of(self, change: "Change") -> str:
         ids = [*change.run_ids, *change.job_ids]
-        told = [f"{name} [dim]{escape(each)}[/]".lstrip() for each, name in self._named(ids[:_SHOWN])]
-        return ", ".join(told) + (f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else "")
+        named = [f"{name} [dim]{escape(each)}[/]".lstrip() for each, name in self._named(ids[:_SHOWN])]
+        return ", ".join(named) + (f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else "")
 
     def _named(self, ids: list[str]) -> Iterator[tuple[str, str]]:
         for each in ids:

@@ -93,7 +93,7 @@ def _check_address(settings: Settings, *, embedded: bool) -> None:
         )
     if not embedded and address is None:
         raise InvalidInput(
-            f"no database or server is given; a worker on the file {settings.sqlite_file} has no other processes",
+            f"no database or server is given; a separate worker cannot share the SQLite file {settings.sqlite_file}",
             field="database_url",
             remedy="set DUETIME_DATABASE_URL or DUETIME_URL, or give --embedded to work on that file",
         )

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from duetime.client.client import AsyncClient
 from duetime.client.endpoints import BlockingSender, Endpoints
 from duetime.client.event_stream import Change
-from duetime.client.request import Ask, Length, PageOf, next_page
+from duetime.client.request import Length, PageOf, Request, next_page
 from duetime.crypto.tls import ClientTls
 from duetime.errors import Closed
 from duetime.process.background_loop import BackgroundLoop
@@ -37,18 +37,18 @@ class Client(Endpoints, BlockingSender):
     def url(self) -> str:
         return self._client.url
 
-    def send(self, ask: Ask[T]) -> T:
+    def send(self, request: Request[T]) -> T:
         """Send a request and decode its response."""
-        return self._run(self._client.send(ask))
+        return self._run(self._client.send(request))
 
-    def walk(self, ask: Ask[PageOf[T]]) -> Iterator[T]:
+    def walk(self, request: Request[PageOf[T]]) -> Iterator[T]:
         """Iterate over all pages of a list."""
         while True:
-            page = self.send(ask)
+            page = self.send(request)
             yield from page.items
             if page.next_cursor is None:
                 return
-            ask = next_page(ask, page.next_cursor)
+            request = next_page(request, page.next_cursor)
 
     def close(self) -> None:
         """Close the connections and end the background thread. The next call starts them again. Threads that wait for a

@@ -2,20 +2,20 @@
 
 from datetime import tzinfo
 
-from duetime.client.request import Ask, path
+from duetime.client.request import Request, path
 from duetime.model.schedule import zone_name
 from duetime.wire.checkins import CheckInList, CheckInView, PingAnswer
 from duetime.wire.jobs import Deleted
 
 
-def list_checkins() -> Ask[CheckInList]:
+def list_checkins() -> Request[CheckInList]:
     """The check-ins and their states."""
-    return Ask("GET", "/v1/checkins", CheckInList)
+    return Request("GET", "/v1/checkins", CheckInList)
 
 
-def get_checkin(checkin: str) -> Ask[CheckInView]:
+def get_checkin(checkin: str) -> Request[CheckInView]:
     """A check-in."""
-    return Ask("GET", path("/v1/checkins/{}", checkin), CheckInView)
+    return Request("GET", path("/v1/checkins/{}", checkin), CheckInView)
 
 
 def put_checkin(
@@ -28,7 +28,7 @@ def put_checkin(
     max_runtime: float | None = None,
     description: str | None = None,
     paused: bool = False,
-) -> Ask[CheckInView]:
+) -> Request[CheckInView]:
     """Create a check-in, or replace what it expects. `ping_url` is in the answer when it was created."""
     body = {
         "every": every,
@@ -39,52 +39,52 @@ def put_checkin(
         "description": description,
         "paused": paused,
     }
-    return Ask("PUT", path("/v1/checkins/{}", checkin), CheckInView, body=body)
+    return Request("PUT", path("/v1/checkins/{}", checkin), CheckInView, body=body)
 
 
-def pause_checkin(checkin: str) -> Ask[CheckInView]:
+def pause_checkin(checkin: str) -> Request[CheckInView]:
     """Expect nothing for now."""
-    return Ask("POST", path("/v1/checkins/{}/pause", checkin), CheckInView, body={})
+    return Request("POST", path("/v1/checkins/{}/pause", checkin), CheckInView, body={})
 
 
-def resume_checkin(checkin: str) -> Ask[CheckInView]:
+def resume_checkin(checkin: str) -> Request[CheckInView]:
     """Expect the next ping from now on."""
-    return Ask("POST", path("/v1/checkins/{}/resume", checkin), CheckInView, body={})
+    return Request("POST", path("/v1/checkins/{}/resume", checkin), CheckInView, body={})
 
 
-def rotate_checkin(checkin: str) -> Ask[CheckInView]:
+def rotate_checkin(checkin: str) -> Request[CheckInView]:
     """Give a check-in another address: `ping_url` of the answer. The one before stops working."""
-    return Ask("POST", path("/v1/checkins/{}/rotate", checkin), CheckInView, body={})
+    return Request("POST", path("/v1/checkins/{}/rotate", checkin), CheckInView, body={})
 
 
-def delete_checkin(checkin: str) -> Ask[Deleted]:
+def delete_checkin(checkin: str) -> Request[Deleted]:
     """Delete a check-in."""
-    return Ask("DELETE", path("/v1/checkins/{}", checkin), Deleted, repeatable=False)
+    return Request("DELETE", path("/v1/checkins/{}", checkin), Deleted, repeatable=False)
 
 
-def ping(token: str) -> Ask[PingAnswer]:
+def ping(token: str) -> Request[PingAnswer]:
     """Report a success."""
-    return Ask("GET", path("/v1/ping/{}", token), PingAnswer)
+    return Request("GET", path("/v1/ping/{}", token), PingAnswer)
 
 
-def ping_event(token: str, event: str) -> Ask[PingAnswer]:
+def ping_event(token: str, event: str) -> Request[PingAnswer]:
     """Report `start`, `success`, `fail` or an exit code."""
-    return Ask("GET", path("/v1/ping/{}/{}", token, event), PingAnswer)
+    return Request("GET", path("/v1/ping/{}/{}", token, event), PingAnswer)
 
 
-def ping_with_note(token: str, note: str) -> Ask[PingAnswer]:
+def ping_with_note(token: str, note: str) -> Request[PingAnswer]:
     """Report a success, with a text: the end of an output, say."""
     return _with_note(path("/v1/ping/{}", token), note)
 
 
-def ping_event_with_note(token: str, event: str, note: str) -> Ask[PingAnswer]:
+def ping_event_with_note(token: str, event: str, note: str) -> Request[PingAnswer]:
     """Report `start`, `success`, `fail` or an exit code, with a text."""
     return _with_note(path("/v1/ping/{}/{}", token, event), note)
 
 
-def _with_note(where: str, note: str) -> Ask[PingAnswer]:
+def _with_note(where: str, note: str) -> Request[PingAnswer]:
     body = note.encode("utf-8", "replace")[-_MOST:]
-    return Ask("POST", where, PingAnswer, body=body, headers={"Content-Type": "text/plain"})
+    return Request("POST", where, PingAnswer, body=body, headers={"Content-Type": "text/plain"})
 
 
 _MOST = 4096

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from duetime.client.endpoints import AsyncSender, Endpoints
 from duetime.client.event_stream import Change, changes
-from duetime.client.request import Ask, Length, PageOf, next_page
+from duetime.client.request import Length, PageOf, Request, next_page
 from duetime.client.server_address import with_settings
 from duetime.client.transport import Transport, decode
 from duetime.clock import monotonic
@@ -54,28 +54,28 @@ class AsyncClient(Endpoints, AsyncSender):
     def url(self) -> str:
         return self._transport.url
 
-    async def send(self, ask: Ask[T]) -> T:
+    async def send(self, request: Request[T]) -> T:
         """Send a request and decode its response."""
         response = await self._transport.request(
-            ask.method,
-            ask.path,
-            query=ask.query,
-            body=ask.body,
-            headers=ask.headers,
-            repeatable=ask.repeatable,
-            timeout=ask.timeout,
+            request.method,
+            request.path,
+            query=request.query,
+            body=request.body,
+            headers=request.headers,
+            repeatable=request.repeatable,
+            timeout=request.timeout,
         )
-        return decode(response.body, ask.answer)
+        return decode(response.body, request.answer)
 
-    async def walk(self, ask: Ask[PageOf[T]]) -> AsyncIterator[T]:
+    async def walk(self, request: Request[PageOf[T]]) -> AsyncIterator[T]:
         """Iterate over all pages of a list."""
         while True:
-            page = await self.send(ask)
+            page = await self.send(request)
             for item in page.items:
                 yield item
             if page.next_cursor is None:
                 return
-            ask = next_page(ask, page.next_cursor)
+            request = next_page(request, page.next_cursor)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -117,10 +117,10 @@ class AsyncClient(Endpoints, AsyncSender):
         while True:
             try:
                 headers = {} if last is None else {"Last-Event-ID": last}
-                async for told in changes(self._transport.stream("/v1/events", headers, timeout)):
-                    last, pause = told.id or last, _FIRST_LOOK
-                    if isinstance(told, Change):
-                        yield told
+                async for message in changes(self._transport.stream("/v1/events", headers, timeout)):
+                    last, pause = message.id or last, _FIRST_LOOK
+                    if isinstance(message, Change):
+                        yield message
             except ServerUnavailable:
                 if pause > 30:
                     raise

@@ -18,14 +18,14 @@ from duetime.client import (
     figure_requests,
     graph_requests,
     issuer_requests,
-    job_calls,
+    job_requests,
     notification_requests,
     run_requests,
     source_requests,
     target_requests,
     usage_requests,
 )
-from duetime.client.request import Ask, PageOf
+from duetime.client.request import PageOf, Request
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,24 +33,24 @@ T = TypeVar("T")
 
 class AsyncSender(ABC):
     @abstractmethod
-    async def send(self, ask: Ask[T]) -> T: ...
+    async def send(self, request: Request[T]) -> T: ...
 
     @abstractmethod
-    def walk(self, ask: Ask[PageOf[T]]) -> AsyncIterator[T]: ...
+    def walk(self, request: Request[PageOf[T]]) -> AsyncIterator[T]: ...
 
 
 class BlockingSender(ABC):
     @abstractmethod
-    def send(self, ask: Ask[T]) -> T: ...
+    def send(self, request: Request[T]) -> T: ...
 
     @abstractmethod
-    def walk(self, ask: Ask[PageOf[T]]) -> Iterator[T]: ...
+    def walk(self, request: Request[PageOf[T]]) -> Iterator[T]: ...
 
 
 class Sent(Generic[P, T]):
     """A method that sends the request that `build` makes."""
 
-    def __init__(self, build: Callable[P, Ask[T]]) -> None:
+    def __init__(self, build: Callable[P, Request[T]]) -> None:
         self._build = build
         self.__doc__ = build.__doc__
 
@@ -70,7 +70,7 @@ class Sent(Generic[P, T]):
 class Paged(Generic[P, T]):
     """A method that iterates over all pages of the list that `build` requests."""
 
-    def __init__(self, build: Callable[P, Ask[PageOf[T]]]) -> None:
+    def __init__(self, build: Callable[P, Request[PageOf[T]]]) -> None:
         self._build = build
         self.__doc__ = build.__doc__
 
@@ -87,7 +87,7 @@ class Paged(Generic[P, T]):
         return self if client is None else _then(self._build, client.walk)
 
 
-def _then(build: Callable[..., Ask[Any]], use: Callable[[Ask[Any]], Any]) -> Callable[..., Any]:
+def _then(build: Callable[..., Request[Any]], use: Callable[[Request[Any]], Any]) -> Callable[..., Any]:
     @functools.wraps(build)
     def method(*args: Any, **kwargs: Any) -> Any:
         return use(build(*args, **kwargs))
@@ -96,19 +96,19 @@ def _then(build: Callable[..., Ask[Any]], use: Callable[[Ask[Any]], Any]) -> Cal
 
 
 class Endpoints:
-    create_job = Sent(job_calls.create_job)
-    create_jobs = Sent(job_calls.create_jobs)
-    list_jobs = Sent(job_calls.list_jobs)
-    jobs = Paged(job_calls.list_jobs)
-    get_job = Sent(job_calls.get_job)
-    change_job = Sent(job_calls.change_job)
-    delete_job = Sent(job_calls.delete_job)
-    cancel_job = Sent(job_calls.cancel_job)
-    pause_job = Sent(job_calls.pause_job)
-    resume_job = Sent(job_calls.resume_job)
-    trigger_job = Sent(job_calls.trigger_job)
-    backfill_job = Sent(job_calls.backfill_job)
-    get_job_status = Sent(job_calls.get_job_status)
+    create_job = Sent(job_requests.create_job)
+    create_jobs = Sent(job_requests.create_jobs)
+    list_jobs = Sent(job_requests.list_jobs)
+    jobs = Paged(job_requests.list_jobs)
+    get_job = Sent(job_requests.get_job)
+    change_job = Sent(job_requests.change_job)
+    delete_job = Sent(job_requests.delete_job)
+    cancel_job = Sent(job_requests.cancel_job)
+    pause_job = Sent(job_requests.pause_job)
+    resume_job = Sent(job_requests.resume_job)
+    trigger_job = Sent(job_requests.trigger_job)
+    backfill_job = Sent(job_requests.backfill_job)
+    get_job_status = Sent(job_requests.get_job_status)
     list_runs = Sent(run_requests.list_runs)
     runs = Paged(run_requests.list_runs)
     list_runs_of_job = Sent(run_requests.list_runs_of_job)

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from duetime.client.request import Ask, given, job_fields, path, plain
+from duetime.client.request import Request, given, job_fields, path, plain
 from duetime.wire.graphs import GraphPage, GraphView, ParentPage
 
 
 def create_graph(
     nodes: Mapping[str, Mapping[str, Any]], *, name: str | None = None, idempotency_key: str | None = None
-) -> Ask[GraphView]:
+) -> Request[GraphView]:
     """Create jobs that depend on each other: the fields of a job for each local name, with `depends_on` a list of names
     or `{"nodes": […], "need": "all" or "any", "on": "success" or "finished", "otherwise": "cancel" or "run"}`."""
     body = {**given(name=name), "nodes": {node: _node_fields(**fields) for node, fields in nodes.items()}}
     headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
-    return Ask("POST", "/v1/graphs", GraphView, body=body, headers=headers, timeout=120.0)
+    return Request("POST", "/v1/graphs", GraphView, body=body, headers=headers, timeout=120.0)
 
 
 def _node_fields(depends_on: Any = None, **fields: Any) -> dict[str, Any]:
@@ -23,26 +23,26 @@ def _node_fields(depends_on: Any = None, **fields: Any) -> dict[str, Any]:
     return {**job_fields(**fields), **given(depends_on=plain(depends_on))}
 
 
-def list_graphs(*, page_size: int | None = None, cursor: str | None = None) -> Ask[GraphPage]:
+def list_graphs(*, page_size: int | None = None, cursor: str | None = None) -> Request[GraphPage]:
     """A page of graphs, newest first."""
-    return Ask("GET", "/v1/graphs", GraphPage, given(page_size=page_size, cursor=cursor))
+    return Request("GET", "/v1/graphs", GraphPage, given(page_size=page_size, cursor=cursor))
 
 
-def get_graph(graph_id: str) -> Ask[GraphView]:
+def get_graph(graph_id: str) -> Request[GraphView]:
     """A graph with the states of its nodes."""
-    return Ask("GET", path("/v1/graphs/{}", graph_id), GraphView)
+    return Request("GET", path("/v1/graphs/{}", graph_id), GraphView)
 
 
-def cancel_graph(graph_id: str) -> Ask[GraphView]:
+def cancel_graph(graph_id: str) -> Request[GraphView]:
     """Cancel the waiting nodes, and ask the running ones to stop."""
-    return Ask("POST", path("/v1/graphs/{}/cancel", graph_id), GraphView)
+    return Request("POST", path("/v1/graphs/{}/cancel", graph_id), GraphView)
 
 
-def rerun_graph(graph_id: str) -> Ask[GraphView]:
+def rerun_graph(graph_id: str) -> Request[GraphView]:
     """Run the nodes again that did not succeed, and all nodes that depend on them."""
-    return Ask("POST", path("/v1/graphs/{}/rerun", graph_id), GraphView, repeatable=False)
+    return Request("POST", path("/v1/graphs/{}/rerun", graph_id), GraphView, repeatable=False)
 
 
-def list_parents(run_id: str, *, page_size: int | None = None, cursor: str | None = None) -> Ask[ParentPage]:
+def list_parents(run_id: str, *, page_size: int | None = None, cursor: str | None = None) -> Request[ParentPage]:
     """A page of the parents of a run, with their results."""
-    return Ask("GET", path("/v1/runs/{}/parents", run_id), ParentPage, given(page_size=page_size, cursor=cursor))
+    return Request("GET", path("/v1/runs/{}/parents", run_id), ParentPage, given(page_size=page_size, cursor=cursor))

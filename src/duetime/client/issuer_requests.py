@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from duetime.client.request import Ask, Length, job_fields, path
+from duetime.client.request import Length, Request, job_fields, path
 from duetime.wire.issuers import IssuerList, IssuerView
 from duetime.wire.jobs import Deleted
 
 
-def list_issuers() -> Ask[IssuerList]:
+def list_issuers() -> Request[IssuerList]:
     """The issuers of tokens for the users of the tenant."""
-    return Ask("GET", "/v1/issuers", IssuerList)
+    return Request("GET", "/v1/issuers", IssuerList)
 
 
-def get_issuer(name: str) -> Ask[IssuerView]:
+def get_issuer(name: str) -> Request[IssuerView]:
     """Read an issuer."""
-    return Ask("GET", path("/v1/issuers/{}", name), IssuerView)
+    return Request("GET", path("/v1/issuers/{}", name), IssuerView)
 
 
 def put_issuer(
@@ -31,7 +31,7 @@ def put_issuer(
     max_lifetime: Length | None = None,
     tag: str | None = None,
     queue: str | None = None,
-) -> Ask[IssuerView]:
+) -> Request[IssuerView]:
     """Create or replace an issuer. One of `jwks`, `jwks_url` and `public_key` (PEM) is required."""
     body = job_fields(
         issuer=issuer,
@@ -46,9 +46,9 @@ def put_issuer(
         tag=tag,
         queue=queue,
     )
-    return Ask("PUT", path("/v1/issuers/{}", name), IssuerView, body=body)
+    return Request("PUT", path("/v1/issuers/{}", name), IssuerView, body=body)
 
 
-def delete_issuer(name: str) -> Ask[Deleted]:
+def delete_issuer(name: str) -> Request[Deleted]:
     """Delete an issuer. Its tokens stop."""
-    return Ask("DELETE", path("/v1/issuers/{}", name), Deleted, repeatable=False)
+    return Request("DELETE", path("/v1/issuers/{}", name), Deleted, repeatable=False)

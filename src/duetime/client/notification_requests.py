@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duetime.client.request import Ask, once, path
+from duetime.client.request import Request, once, path
 from duetime.wire.jobs import Deleted
 from duetime.wire.notifications import AlertList, AlertView, FigureName, SubscriptionList, SubscriptionView, TestSent
 
 
-def list_subscriptions() -> Ask[SubscriptionList]:
+def list_subscriptions() -> Request[SubscriptionList]:
     """The subscriptions."""
-    return Ask("GET", "/v1/subscriptions", SubscriptionList)
+    return Request("GET", "/v1/subscriptions", SubscriptionList)
 
 
 def put_subscription(
@@ -23,7 +23,7 @@ def put_subscription(
     job_ids: Sequence[str] = (),
     late_after: float = 60.0,
     paused: bool = False,
-) -> Ask[SubscriptionView]:
+) -> Request[SubscriptionView]:
     """Create or replace a subscription. `to` is `{"type": "webhook", "url": …}`, `{"type": "slack", "url": …}` or
     `{"type": "email", "address": …}`."""
     body: dict[str, Any] = {
@@ -35,23 +35,23 @@ def put_subscription(
         "late_after": late_after,
         "paused": paused,
     }
-    return Ask("PUT", path("/v1/subscriptions/{}", subscription), SubscriptionView, body=body)
+    return Request("PUT", path("/v1/subscriptions/{}", subscription), SubscriptionView, body=body)
 
 
-def delete_subscription(subscription: str) -> Ask[Deleted]:
+def delete_subscription(subscription: str) -> Request[Deleted]:
     """Delete a subscription."""
-    return Ask("DELETE", path("/v1/subscriptions/{}", subscription), Deleted, repeatable=False)
+    return Request("DELETE", path("/v1/subscriptions/{}", subscription), Deleted, repeatable=False)
 
 
-def test_subscription(subscription: str, *, idempotency_key: str | None = None) -> Ask[TestSent]:
+def test_subscription(subscription: str, *, idempotency_key: str | None = None) -> Request[TestSent]:
     """Send a test to the destination of a subscription."""
     target = path("/v1/subscriptions/{}/test", subscription)
-    return Ask("POST", target, TestSent, headers=once(idempotency_key))
+    return Request("POST", target, TestSent, headers=once(idempotency_key))
 
 
-def list_alerts() -> Ask[AlertList]:
+def list_alerts() -> Request[AlertList]:
     """The alert rules and their states."""
-    return Ask("GET", "/v1/alerts", AlertList)
+    return Request("GET", "/v1/alerts", AlertList)
 
 
 def put_alert(
@@ -66,7 +66,7 @@ def put_alert(
     task: str | None = None,
     tag: str | None = None,
     paused: bool = False,
-) -> Ask[AlertView]:
+) -> Request[AlertView]:
     """Create or replace an alert rule. `job_id`, `task` or `tag`: for `no_success`, `not_started` and `overtime`."""
     body = {
         "figure": figure,
@@ -79,9 +79,9 @@ def put_alert(
         "tag": tag,
         "paused": paused,
     }
-    return Ask("PUT", path("/v1/alerts/{}", alert), AlertView, body=body)
+    return Request("PUT", path("/v1/alerts/{}", alert), AlertView, body=body)
 
 
-def delete_alert(alert: str) -> Ask[Deleted]:
+def delete_alert(alert: str) -> Request[Deleted]:
     """Delete an alert rule."""
-    return Ask("DELETE", path("/v1/alerts/{}", alert), Deleted, repeatable=False)
+    return Request("DELETE", path("/v1/alerts/{}", alert), Deleted, repeatable=False)

@@ -18,7 +18,7 @@ Length = timedelta | float | str
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Ask(NamedTuple, Generic[T_co]):
+class Request(NamedTuple, Generic[T_co]):
     method: str
     path: str
     answer: type[T_co]
@@ -26,12 +26,12 @@ class Ask(NamedTuple, Generic[T_co]):
     body: object = None
     headers: Mapping[str, str] = {}
     repeatable: bool = True
-    """Whether asking twice does it once."""
+    """Whether sending it twice has the effect of sending it once."""
     timeout: float = 30.0
 
 
 class Span(TypedDict, total=False):
-    """What may be asked of every list: a range of time, the size of its pages, and where a page begins."""
+    """Parameters of every list: a range of time, the page size, and the cursor of a page."""
 
     start_time: Moment | None
     end_time: Moment | None
@@ -49,9 +49,9 @@ class PageOf(Protocol[T_co]):
     def next_cursor(self) -> str | None: ...
 
 
-def next_page(ask: Ask[T_co], cursor: str) -> Ask[T_co]:
+def next_page(request: Request[T_co], cursor: str) -> Request[T_co]:
     """The same request for the page that follows."""
-    return ask._replace(query={**ask.query, "cursor": cursor})
+    return request._replace(query={**request.query, "cursor": cursor})
 
 
 def path(template: str, *parts: str) -> str:

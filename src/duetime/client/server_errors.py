@@ -52,13 +52,13 @@ _BY_STATUS: dict[int, type[DuetimeError]] = {
 }
 
 
-class ItemTold(msgspec.Struct):
+class ItemProblem(msgspec.Struct):
     """The problem of one item of a batch."""
 
     detail: str = ""
 
 
-class Told(msgspec.Struct):
+class ServerProblem(msgspec.Struct):
     """An RFC 9457 problem."""
 
     title: str = ""
@@ -66,23 +66,23 @@ class Told(msgspec.Struct):
     detail: str | None = None
     field: str | None = None
     remedy: str | None = None
-    errors: tuple[ItemTold, ...] = ()
+    errors: tuple[ItemProblem, ...] = ()
 
 
 def error_of(status: int, body: bytes) -> DuetimeError:
     """The error of a response. If it is not a problem document, only its status counts."""
     try:
-        told = msgspec.json.decode(body, type=Told)
+        problem = msgspec.json.decode(body, type=ServerProblem)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        told = Told(title=f"the server answered {status}")
-    kind = _BY_CODE.get(told.code) or _BY_STATUS.get(status)
+        problem = ServerProblem(title=f"the server answered {status}")
+    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(status)
     if kind is None:
         kind = ServerUnavailable if status >= 500 or status == 408 else InvalidInput
-    message = told.detail or told.title or f"the server answered {status}"
-    if told.errors and told.errors[0].detail:
+    message = problem.detail or problem.title or f"the server answered {status}"
+    if problem.errors and problem.errors[0].detail:
         # `field` names the item; its detail says what is wrong with it.
-        message = f"{told.errors[0].detail}; {message}"
-    return kind(message, field=told.field, remedy=told.remedy)
+        message = f"{problem.errors[0].detail}; {message}"
+    return kind(message, field=problem.field, remedy=problem.remedy)
 
 
 def is_transient(status: int) -> bool:

@@ -1,9 +1,9 @@
 """The alarm evaluates alert rules and check-ins, and notifies when something goes wrong and when it recovers.
 
 It runs on every node, and one node at a time evaluates a rule. A new state is stored first, with its message; its
-notifications are stored next, under keys that name the state; then the state is marked as told. A state that is not
-marked is told again before anything else is judged. So each incident is opened once and closed once, whatever crashes
-in between, and however many nodes there are.
+notifications are stored next, under keys that name the state; then the state is marked as reported. A state that is not
+marked is reported again before anything else is judged. So each incident is opened once and closed once, whatever
+crashes in between, and however many nodes there are.
 
 Nothing is judged while the clock may have stepped or no node ran (`clock_guard.py`).
 """
@@ -60,7 +60,7 @@ class Alarm:
         return 0.0 if len(alerts) == LIMIT else self._every.total_seconds() / 2
 
     async def _check(self, alert: Alert, readings: Readings, seen: ClockSeen) -> None:
-        if alert.told != alert.version and not await self._tell(alert):
+        if alert.told != alert.version and not await self._notify(alert):
             return
         alert = resumed(alert, seen.now, seen.stepped_at)
         reading = await readings.of(alert)
@@ -69,12 +69,12 @@ class Alarm:
             after = msgspec.structs.replace(after, message=compose(after, turn, reading, self._public_url))
         kept = await self._store.notifications.keep_alert(after, alert.version)
         if kept and turn is not None:
-            await self._tell(after)
+            await self._notify(after)
 
-    async def _tell(self, alert: Alert) -> bool:
+    async def _notify(self, alert: Alert) -> bool:
         """Store the notifications of the newest version; false: they have to be stored again later."""
         rule, message = alert.rule, alert.message
-        told = True
+        stored_all = True
         if message is not None:
             about = f"{rule.name}/{alert.version}/{message.at.isoformat()}"
             notifications = [
@@ -82,10 +82,10 @@ class Alarm:
                 for _, subscription in await self._store.notifications.subscriptions(alert.tenant_id)
                 if subscription.wants(message.topic) and rule.is_for(subscription)
             ]
-            told = await self._outbox.send(alert.tenant_id, notifications)
-        if told:
-            await self._store.notifications.alert_told(alert)
-        return told
+            stored_all = await self._outbox.send(alert.tenant_id, notifications)
+        if stored_all:
+            await self._store.notifications.mark_alert_notified(alert)
+        return stored_all
 
 
 class CheckInAlarm:
@@ -121,7 +121,7 @@ class CheckInAlarm:
         return 0.0 if len(found) == LIMIT else self._interval
 
     async def _check(self, stored: StoredCheckIn, now: datetime, served_since: datetime) -> None:
-        if stored.told != stored.version and not await self._tell(stored.tenant_id, stored, stored.message):
+        if stored.told != stored.version and not await self._notify(stored.tenant_id, stored, stored.message):
             return
         tenant = await self._store.tenants.tenant_by_id(stored.tenant_id)
         suspended = tenant.state is not TenantState.ACTIVE
@@ -129,14 +129,14 @@ class CheckInAlarm:
         if turn is not None:
             message = compose_checkin(after, turn, stored, self._public_url)
             after = msgspec.structs.replace(after, message=message)
-        # Until it is told, it is due: a node that finds it tells it.
+        # It stays due until its notifications are stored: the next node that finds it stores them.
         due = after if turn is None else msgspec.structs.replace(after, judge_at=now + self._held)
         kept = await self._store.checkins.keep_checkin(due, stored.version)
         if kept and turn is not None:
-            await self._tell(stored.tenant_id, after, after.message)
+            await self._notify(stored.tenant_id, after, after.message)
 
-    async def _tell(self, tenant_id: int, stored: StoredCheckIn, message: Message | None) -> bool:
-        told = True
+    async def _notify(self, tenant_id: int, stored: StoredCheckIn, message: Message | None) -> bool:
+        stored_all = True
         if message is not None:
             about = f"checkin/{stored.check.name}/{stored.version}/{message.at.isoformat()}"
             notifications = [
@@ -144,10 +144,10 @@ class CheckInAlarm:
                 for _, subscription in await self._store.notifications.subscriptions(tenant_id)
                 if subscription.wants(message.topic)
             ]
-            told = await self._outbox.send(tenant_id, notifications)
-        if told:
-            await self._store.checkins.checkin_told(stored)
-        return told
+            stored_all = await self._outbox.send(tenant_id, notifications)
+        if stored_all:
+            await self._store.checkins.mark_checkin_notified(stored)
+        return stored_all
 
 
 _T = TypeVar("_T")

@@ -21,5 +21,5 @@ class BreakerTimer:
         self._store = store
 
     async def tick(self) -> float:
-        await self._store.breakers.tend_breakers()
+        await self._store.breakers.advance_breakers()
         return _EVERY

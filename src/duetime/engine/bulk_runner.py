@@ -103,7 +103,7 @@ class BulkRunner:
         nonce = bulk.id.bytes  # so that what it has repeated is known, whatever the clock shows
         run = await self._store.replay.retry_run(bulk.tenant_id, run_id, nonce)
         if run.id not in (run_id, repeat_id(run_id, run.job_id, run.due_at, nonce)):
-            raise Conflict("it was repeated before")
+            raise Conflict("the run was already retried")
 
     async def _act(self, bulk: Bulk, item: Item) -> None:
         store, tenant_id, work = self._store, bulk.tenant_id, bulk.plan.work

@@ -114,7 +114,7 @@ class ClockGuard:
         survey, workers = await self._store.survey.survey(), await self._store.leases.workers()
         log.critical(
             "found after that: %s runs are due and wait, %s dead letters, %s workers. Runs whose end was lost run"
-            " again, schedules fire again what they fired in the lost time, and no lease is judged for %s",
+            " again, schedules fire again what they fired in the lost time, and expired leases are ignored for %s",
             *(sum(survey.waiting.values()), survey.dead_letters, len(workers)),
             format_duration(timedelta(seconds=self._lease)),
         )
@@ -126,7 +126,7 @@ class ClockGuard:
             self._steady_at = at + self._lease
             if unseen is not None:
                 log.info(
-                    "no node read the database's clock for %s, or the clock stepped: leases are not judged for %s",
+                    "no node read the database's clock for %s, or the clock stepped: expired leases are ignored for %s",
                     format_duration(timedelta(seconds=round(unseen, 1))),
                     format_duration(timedelta(seconds=self._lease)),
                 )
@@ -140,7 +140,9 @@ class ClockGuard:
         if least > _STEP or most > self._lease * _HARMLESS:
             self._steady_at = at + self._lease
             if least > _STEP:
-                log.warning("the database's clock stepped by %+.1f s: no lease is judged for one lease", least)
+                log.warning(
+                    "the database's clock stepped by %+.1f s: expired leases are ignored for one lease period", least
+                )
             return True, False
         if most < -_STEP:
             log.warning("the database's clock stepped by %+.1f s", most)

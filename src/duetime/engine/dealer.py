@@ -30,7 +30,7 @@ from duetime.store.shared.known_lanes import KnownLanes
 
 MOST = 1000
 """The maximum number of runs in one claim."""
-_GATHER = 0.003
+_LINGER = 0.003
 _RULES_EVERY = 0.4
 _RULES_HOLD = 0.8
 """Seconds after which paused queues and rules must be read again before the next claim."""
@@ -173,7 +173,7 @@ class Dealer:
         if self._lanes.read_at >= began or delay == _IDLE:
             return delay
         # The lanes were read too recently to read them again now. The hint that woke this loop may be about a new lane.
-        return min(delay, self._lanes.until_read + _GATHER)
+        return min(delay, self._lanes.until_read + _LINGER)
 
     async def _serve_wait_queues(self) -> float:
         wait_queues = [wait_queue for wait_queue in self._wait_queues.values() if wait_queue.waiting]
@@ -195,7 +195,7 @@ class Dealer:
             for wait_queue in served:
                 dealt += await self._deal(wait_queue, look)
         if dealt:
-            return _GATHER
+            return _LINGER
         return 0.0 if fresh else self._lanes.until_next(look, self._poll)
 
     async def _learn(self) -> bool:

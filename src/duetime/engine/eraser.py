@@ -49,10 +49,10 @@ class Eraser:
         interval: timedelta = timedelta(seconds=5),
         batch: int = 500,
         window: int = 5000,
-        patience: timedelta = timedelta(minutes=1),
+        cancel_timeout: timedelta = timedelta(minutes=1),
         quiet: timedelta = timedelta(seconds=30),
     ) -> None:
-        """`patience`: how long running runs get to end after they were asked to."""
+        """`cancel_timeout`: how long running runs get to end after they were asked to."""
         self._store = store
         self._erasures = store.erasures
         self._archive = archive
@@ -61,7 +61,7 @@ class Eraser:
         self._interval = interval.total_seconds()
         self._batch = batch
         self._window = window
-        self._patience = patience
+        self._cancel_timeout = cancel_timeout
         self._quiet = quiet
         self._me = new_id()
         self._archiving: dict[int, frozenset[UUID]] = {}
@@ -91,7 +91,7 @@ class Eraser:
         if erasure.step is ErasureStep.CANCELLING:
             assert erasure.started_at is not None
             running = await self._erasures.stop_tenant(erasure.tenant_id, _MOST_RUNNING)
-            if running and await self._store.now() < erasure.started_at + self._patience:
+            if running and await self._store.now() < erasure.started_at + self._cancel_timeout:
                 return 0.5
             erasure = await self._erasures.move_erasure(erasure, ErasureStep.REMOVING)
         if erasure.step is ErasureStep.REMOVING:

@@ -9,7 +9,7 @@ from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal
 from duetime.store.protocol.store import Store
 
-_GATHER = 0.01
+_LINGER = 0.01
 _MOST = 500
 
 
@@ -35,7 +35,7 @@ class HeartbeatBatcher:
 
     async def _send(self) -> None:
         while self._waiting:
-            await asyncio.sleep(_GATHER)
+            await asyncio.sleep(_LINGER)
             lease = next(iter(self._waiting))[0]
             keys = [key for key in self._waiting if key[0] == lease][:_MOST]
             batch = {worker_id: self._waiting.pop((lease, worker_id)) for _, worker_id in keys}

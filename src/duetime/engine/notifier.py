@@ -121,7 +121,7 @@ class SlowRuns:
     async def tick(self) -> float:
         slow = set(await self._store.notifications.slow_runs())
         for tenant_id, run_id in slow - self._reported:
-            await self._store.events.tell(EventKind.SLOW, tenant_id, [run_id])
+            await self._store.events.append_events(EventKind.SLOW, tenant_id, [run_id])
         self._reported = slow
         return self._interval
 

@@ -86,10 +86,10 @@ class RedisBuckets:
         holder = "all" if bucket.key_id is None else show("key", bucket.key_id)
         name = f"duetime_limit_{bucket.tenant_id}_{holder}"
         try:
-            given, told = await self._take(keys=[name], args=[bucket.rate, bucket.size, need, back])
+            given, level_text = await self._take(keys=[name], args=[bucket.rate, bucket.size, need, back])
         except (RedisError, OSError, RuntimeError) as error:  # the last is uvloop's, for a lost connection
             raise StoreUnavailable(f"the Redis of submission limits cannot be reached: {reason_of(error)}") from error
-        level = float(told)
+        level = float(level_text)
         wait = 0.0 if given == need else (min(need, bucket.size) - level) / bucket.rate
         return Taken(max(0, int(level)), wait)
 

@@ -21,9 +21,9 @@ REMEDY = "start a server: duetime server, or duetime up with a worker in it"
 
 
 class SchedulerWatch:
-    def __init__(self, store: Store, *, patience: timedelta = SILENT) -> None:
+    def __init__(self, store: Store, *, silence_limit: timedelta = SILENT) -> None:
         self._store = store
-        self._patience = patience.total_seconds()
+        self._silence_limit = silence_limit.total_seconds()
         self._there_at = monotonic()
         self._reported = False
 
@@ -34,7 +34,7 @@ class SchedulerWatch:
             if self._reported:
                 log.info("a server is up again: jobs are fired")
             self._reported = False
-        elif not self._reported and monotonic() - self._there_at >= self._patience:
+        elif not self._reported and monotonic() - self._there_at >= self._silence_limit:
             self._reported = True
             log.warning("%s: this worker only executes runs that are due already; %s", silence, REMEDY)
         return SILENT.total_seconds() / 2
@@ -47,5 +47,5 @@ def silence_of(seen: ClockSeen) -> str | None:
     silent = abs(seen.now - seen.seen_at)
     if silent < SILENT:
         return None
-    told = format_duration(timedelta(seconds=int(silent.total_seconds())))
-    return f"no server has been up for {told}, so no job is fired and no lost run is retried"
+    duration = format_duration(timedelta(seconds=int(silent.total_seconds())))
+    return f"no server has been up for {duration}, so no job is fired and no lost run is retried"

@@ -58,7 +58,7 @@ class Watcher:
                 key.queue,
             )
         for tenant_id, run_ids in by_tenant.items():
-            await self._store.events.tell(EventKind.NO_WORKER, tenant_id, run_ids)
+            await self._store.events.append_events(EventKind.NO_WORKER, tenant_id, run_ids)
         self._found, self._reported = set(waiting), confirmed
         return self._interval
 

@@ -205,7 +205,9 @@ def make_rule(rule: AlertRule) -> AlertRule:
     subjects = [field for field in ("job", "task", "tag") if getattr(rule, field) is not None]
     if subjects and rule.figure not in OF_SUBJECTS:
         raise InvalidInput(
-            f"{rule.figure} is a figure of queues", field=subjects[0], remedy=f"use one of {', '.join(OF_SUBJECTS)}"
+            f"`{subjects[0]}` cannot be used with {rule.figure}, which measures a queue",
+            field=subjects[0],
+            remedy=f"use one of {', '.join(OF_SUBJECTS)}",
         )
     if len(subjects) > 1:
         raise InvalidInput("only one of job, task and tag may be given", field=subjects[1], remedy="use two rules")

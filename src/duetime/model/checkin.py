@@ -210,7 +210,7 @@ def make_checkin(check: CheckIn) -> CheckIn:
     if check.cron is not None:
         make_cron(check.cron, check.tz)
     elif check.tz != "UTC":
-        raise InvalidInput("only cron goes by a time zone", field="tz", remedy="leave it out")
+        raise InvalidInput("`tz` requires `cron`", field="tz", remedy="omit it")
     return check
 
 

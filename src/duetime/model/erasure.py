@@ -1,6 +1,6 @@
 """The erasure of a tenant: everything that it owns is removed, in passes over all its tables and files.
 
-A tenant that is to be deleted is read-only until `erase_at`, and its deletion can be taken back. Then its runs are
+A tenant that is scheduled for deletion is read-only until `erase_at`, and its deletion can be undone. Then its runs are
 cancelled, and its rows, archived files and messages in streams are removed in small parts. A pass that finds nothing,
 and that began a while after the tenant was closed, is the last one: by then every process knows that it is closed.
 What is left of the tenant is its number, which is never used again, and how much of it was removed.

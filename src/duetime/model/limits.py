@@ -127,8 +127,8 @@ def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Terms]:
     return found
 
 
-class Line(NamedTuple):
-    """The runs that wait for a rate, by the clock."""
+class RateQueue(NamedTuple):
+    """The wait queue of a rate: deferred runs, each with its own moment."""
 
     is_due: bool = False
     """Whether the moment of some has come."""
@@ -137,11 +137,11 @@ class Line(NamedTuple):
     last_at: datetime | None = None
 
 
-NO_LINE = Line()
+EMPTY_QUEUE = RateQueue()
 
 
-class Book:
-    """A locked limit: how much room there is, and what was already given away."""
+class LimitState:
+    """The state of a locked limit: how much room there is, and what was already given away."""
 
     __slots__ = (
         "counts_running",
@@ -149,10 +149,10 @@ class Book:
         "interval",
         "is_busy",
         "limit_id",
-        "line",
         "next_at",
         "now",
         "period",
+        "queue",
         "rate_room",
         "room",
     )
@@ -168,7 +168,7 @@ class Book:
         period: timedelta | None,
         started: int,
         free_at: datetime | None,
-        line: Line = NO_LINE,
+        queue: RateQueue = EMPTY_QUEUE,
     ) -> None:
         self.limit_id = limit_id
         self.is_busy = False
@@ -180,14 +180,14 @@ class Book:
         self.rate_room = MOST if rate is None else max(0, rate - started)
         self.interval = period / rate * _LATER if period is not None and rate else timedelta(0)
         self.free_at = free_at or now
-        self.lay(line)
+        self.set_queue(queue)
 
     @classmethod
-    def busy(cls) -> "Book":
+    def busy(cls) -> "LimitState":
         """A limit that another transaction locks."""
-        book = cls(0, _LONG_AGO, running=0, live=0, rate=None, period=None, started=0, free_at=None)
-        book.is_busy = True
-        return book
+        state = cls(0, _LONG_AGO, running=0, live=0, rate=None, period=None, started=0, free_at=None)
+        state.is_busy = True
+        return state
 
     @property
     def left(self) -> int:
@@ -202,19 +202,19 @@ class Book:
         """Whether it has no values: none were set, or they were forgotten."""
         return not self.counts_running and self.period is None
 
-    def lay(self, line: Line) -> None:
+    def set_queue(self, queue: RateQueue) -> None:
         """Record the wait queue."""
-        self.line = line
-        self.next_at = None if line.last_at is None else line.last_at + self.interval
+        self.queue = queue
+        self.next_at = None if queue.last_at is None else queue.last_at + self.interval
 
     def gap(self) -> datetime | None:
         """When the waiting runs could start, if that is earlier than the first of them will."""
         room_at = self.now if self.rate_room > 0 else self.free_at
-        if self.line.first_at is None or self.line.first_at <= room_at + self.interval:
+        if self.queue.first_at is None or self.queue.first_at <= room_at + self.interval:
             return None
-        return room_at + self.interval if self.line.is_due else room_at
+        return room_at + self.interval if self.queue.is_due else room_at
 
-    def has_a_line(self) -> bool:
+    def has_waiting_runs(self) -> bool:
         """Whether other runs wait for this rate by the clock."""
         return self.next_at is not None and self.next_at > self.now
 
@@ -243,46 +243,48 @@ class Admission(NamedTuple):
 
 
 def admit(
-    candidates: Sequence[Candidate], books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int
+    candidates: Sequence[Candidate], states: Mapping[Scope, LimitState], lane_scopes: Sequence[Scope], most: int
 ) -> Admission:
     """Which of a lane's runs may start, in order. A run that cannot start because of its key leaves the lane. A run
     that cannot start because of its tenant or queue stays, and so does everything behind it. A run under a busy limit
     stays too: parked without the limit's lock, it might miss the completion that makes room for it."""
     admission = Admission([], [], [])
-    shared = [books[scope] for scope in lane_scopes if scope in books]
+    shared = [states[scope] for scope in lane_scopes if scope in states]
     for run in candidates:
-        if len(admission.chosen) >= most or any(book.left <= 0 for book in shared):
+        if len(admission.chosen) >= most or any(state.left <= 0 for state in shared):
             break
-        own = [books[scope] for scope in run.scopes if scope in books]
-        if any(book.is_busy for book in own):
+        own = [states[scope] for scope in run.scopes if scope in states]
+        if any(state.is_busy for state in own):
             continue
-        full = next((book for book in own if book.room <= 0), None)
-        late = next((book for book in own if book.rate_room <= 0 or (book.has_a_line() and not run.put_off)), None)
+        full = next((state for state in own if state.room <= 0), None)
+        late = next(
+            (state for state in own if state.rate_room <= 0 or (state.has_waiting_runs() and not run.put_off)), None
+        )
         if full is not None:
             admission.parked.append((run.run_id, full.limit_id))
         elif late is not None:
             admission.put_off.append((run.run_id, late.limit_id, late.put_off()))
         else:
-            for book in (*shared, *own):
-                book.take(1)
+            for state in (*shared, *own):
+                state.take(1)
             admission.chosen.append(run.run_id)
     return admission
 
 
-def room_of(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int) -> int:
+def room_of(states: Mapping[Scope, LimitState], lane_scopes: Sequence[Scope], most: int) -> int:
     """The maximum number of a lane's runs that may start."""
-    return max(0, min([most, *(books[scope].left for scope in lane_scopes if scope in books)]))
+    return max(0, min([most, *(states[scope].left for scope in lane_scopes if scope in states)]))
 
 
-def room_for(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int) -> int:
+def room_for(states: Mapping[Scope, LimitState], lane_scopes: Sequence[Scope], most: int) -> int:
     """How many runs of a lane without keys may start; that many are given away."""
-    count = room_of(books, lane_scopes, most)
-    give_back(books, lane_scopes, -count)
+    count = room_of(states, lane_scopes, most)
+    give_back(states, lane_scopes, -count)
     return count
 
 
-def give_back(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], count: int) -> None:
+def give_back(states: Mapping[Scope, LimitState], lane_scopes: Sequence[Scope], count: int) -> None:
     """A lane had fewer runs than were given to it."""
     for scope in lane_scopes:
-        if scope in books:
-            books[scope].take(-count)
+        if scope in states:
+            states[scope].take(-count)

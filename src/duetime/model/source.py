@@ -117,7 +117,11 @@ def check_template(source: Source) -> None:
     """Refuse a template in which a message decides more than values. Raises `InvalidInput`."""
     for field in _NOT_OURS:
         if field in source.job:
-            raise InvalidInput("a message creates one job, due once", field=f"job.{field}", remedy="remove it")
+            raise InvalidInput(
+                f"`{field}` is not allowed: each message creates one one-off job",
+                field=f"job.{field}",
+                remedy="remove it",
+            )
     if "key" in source.job:
         raise InvalidInput(
             "would be the key of the jobs of all messages: each would replace the one before",
@@ -136,7 +140,7 @@ def check_template(source: Source) -> None:
             )
         if place.keys() - {FROM, _DEFAULT} or not isinstance(place[FROM], str):
             raise InvalidInput(
-                f"has only {FROM}, a text, and {_DEFAULT}", field=field, remedy=f'{{"{FROM}": "body.id"}}'
+                f"may contain only `{FROM}` (text) and `{_DEFAULT}`", field=field, remedy=f'{{"{FROM}": "body.id"}}'
             )
         _check_path(place[FROM], field)
     if source.key is not None:

@@ -78,7 +78,7 @@ class TrialRoom:
         return taken
 
 
-class Loss(NamedTuple):
+class LostRun(NamedTuple):
     """A run that was lost with its worker."""
 
     run_id: UUID
@@ -91,7 +91,7 @@ class Loss(NamedTuple):
     """When its worker was last heard of: by a heartbeat, or because it claimed the run."""
 
 
-class Losses(NamedTuple):
+class LostCount(NamedTuple):
     """How often a task, or a job of it, has lost workers in a row, and how many seconds ago the last time was."""
 
     task: TaskOf
@@ -114,7 +114,7 @@ class Suspicion(msgspec.Struct, frozen=True):
     """When runs of a task may be tried alone again, on the monotonic clock."""
 
     @classmethod
-    def of(cls, found: Iterable[Losses]) -> "Suspicion":
+    def of(cls, found: Iterable[LostCount]) -> "Suspicion":
         now = monotonic()
         tasks: dict[TaskOf, int] = {}
         opens: dict[TaskOf, float] = {}

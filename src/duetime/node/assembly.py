@@ -282,7 +282,7 @@ class Node:
         registry = registry_of(self.meters) if service is None else service.metrics.registry
         shown = metrics_shown(registry, self.meters.pulse, self._settings)
         runner = self._target_runner(store) if self._with_targets else None
-        with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
+        with nullcontext() if self._app is None else self._app.using_store(store), shown as self.metrics_port:
             seen: Observers = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
             if self._app is not None:
                 self._workers.append(make_worker(self._app, StreamSource(store, self.meters), self._settings, **seen))

@@ -165,8 +165,8 @@ def _durability(server: "ServerFindings") -> list[Finding]:
 def _isolation(server: "ServerFindings") -> list[Finding]:
     if server.isolation == "read committed":
         return []
-    told = f"default_transaction_isolation is {server.isolation}: a statement must see what others have just committed"
-    return [Finding("isolation", "problem", told, "alter role … set default_transaction_isolation = 'read committed'")]
+    text = f"default_transaction_isolation is {server.isolation}: a statement must see what others have just committed"
+    return [Finding("isolation", "problem", text, "alter role … set default_transaction_isolation = 'read committed'")]
 
 
 def _capacity(server: "ServerFindings") -> list[Finding]:
@@ -185,22 +185,22 @@ def _capacity(server: "ServerFindings") -> list[Finding]:
             Finding("vacuum", "warning", f"a transaction is open for {age}: vacuum removes nothing newer", remedy)
         )
     if 0 < server.statement_timeout < _SHORT_STATEMENT:
-        told = f"statement_timeout is {server.statement_timeout:g} s: long maintenance statements are ended"
-        found.append(Finding("timeouts", "warning", told, "alter role … set statement_timeout = '60s', or 0"))
+        text = f"statement_timeout is {server.statement_timeout:g} s: long maintenance statements are ended"
+        found.append(Finding("timeouts", "warning", text, "alter role … set statement_timeout = '60s', or 0"))
     return found
 
 
 def _pooler(server: "ServerFindings", settings: Settings) -> Finding:
     if server.pooling is None:
         return Finding("pooler", "ok", "none: wake-ups are immediate")
-    told = f"a pooler in {server.pooling} mode, which carries no LISTEN"
+    text = f"a pooler in {server.pooling} mode, which carries no LISTEN"
     if settings.direct_database_url is not None:
-        return Finding("pooler", "ok", f"{told}; direct_database_url is used for wake-ups")
+        return Finding("pooler", "ok", f"{text}; direct_database_url is used for wake-ups")
     remedy = "set direct_database_url to the database itself; until then processes poll twice a second"
     if server.pooling == "transaction" and settings.prepared_statements == "on":
         remedy += ". Set prepared_statements = off unless the pooler supports them (PgBouncer 1.21 with"
         remedy += " max_prepared_statements)"
-    return Finding("pooler", "warning", told, remedy)
+    return Finding("pooler", "warning", text, remedy)
 
 
 def _clock(offset: float) -> Finding:
@@ -222,10 +222,10 @@ async def _workers(store: Store, _: Settings) -> list[Finding]:
     now = await store.now()
     workers = await store.leases.workers()
     alive = [each for each in workers if each.lease_until > now]
-    told = f"{len(alive)} alive, with {sum(each.slots for each in alive):,} slots"
+    text = f"{len(alive)} alive, with {sum(each.slots for each in alive):,} slots"
     if len(workers) > len(alive):
-        told += f"; {len(workers) - len(alive)} stopped renewing their leases"
-    return [Finding("workers", "ok" if alive else "warning", told, None if alive else _START)]
+        text += f"; {len(workers) - len(alive)} stopped renewing their leases"
+    return [Finding("workers", "ok" if alive else "warning", text, None if alive else _START)]
 
 
 async def _tasks(store: Store, _: Settings) -> list[Finding]:
@@ -245,8 +245,8 @@ def _unserved(waiting: Iterable[tuple[str, str]], known: Collection[str], start:
         remedy = f"start a worker with this task, that serves the queue: {start(queue)}"
         if meant is not None:
             remedy = f"did you mean {meant!r}? If so, cancel the jobs, and submit them again. Otherwise {remedy}"
-        told = f"runs of {task} are due in the queue {queue}, and no live worker provides the task there"
-        found.append(Finding("tasks", "problem", told, remedy))
+        text = f"runs of {task} are due in the queue {queue}, and no live worker provides the task there"
+        found.append(Finding("tasks", "problem", text, remedy))
     return found or [Finding("tasks", "ok", "every due run has a worker for its task")]
 
 
@@ -261,12 +261,12 @@ async def _encryption(store: Store, settings: Settings) -> list[Finding]:
         for name in await _other_keys(store, sealer, table, current) - sealer.names:
             unknown.setdefault(name, table.name)
     if unknown:
-        told = ", ".join(f"{name} ({table.replace('_', ' ')})" for name, table in sorted(unknown.items()))
+        text = ", ".join(f"{name} ({table.replace('_', ' ')})" for name, table in sorted(unknown.items()))
         remedy = "add it to DUETIME_ENCRYPTION_KEYS, after the current one"
-        return [Finding("encryption", "problem", f"stored data need a key that is not set here: {told}", remedy)]
+        return [Finding("encryption", "problem", f"stored data need a key that is not set here: {text}", remedy)]
     checked = f"{_PAGES * _ROWS:,} rows of each table at most were checked"
-    told = f"the key {current.decode()} encrypts; stored secrets and content can be opened ({checked})"
-    return [Finding("encryption", "ok", told)]
+    text = f"the key {current.decode()} encrypts; stored secrets and content can be opened ({checked})"
+    return [Finding("encryption", "ok", text)]
 
 
 async def _other_keys(store: Store, sealer: Sealer, table: SealedTable, current: bytes) -> set[str]:
@@ -319,10 +319,10 @@ async def _server(settings: Settings) -> list[Finding]:
             me, stats, tasks = await client.get_me(), await client.get_stats(), await client.list_tasks()
     except DuetimeError as error:
         return [failed("server", error)]
-    told = f"{without_password(url)} answers, version {me.version}"
+    text = f"{without_password(url)} answers, version {me.version}"
     same = me.version == __version__
     found = [
-        Finding("server", "ok" if same else "warning", told, None if same else f"this is {__version__}: update one")
+        Finding("server", "ok" if same else "warning", text, None if same else f"this is {__version__}: update one")
     ]
     unserved = [(each.task, each.queue) for each in stats.waiting if not each.has_worker]
     start = f"duetime worker MODULE:APP --url {without_password(url)}, with a worker key in DUETIME_KEY"

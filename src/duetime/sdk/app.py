@@ -179,9 +179,9 @@ class App(Submission):
         """The open store: one per event loop, or one for all if the database is an embedded file."""
         return await self._stores.get()
 
-    def lent(self, store: Store) -> AbstractContextManager[None]:
+    def using_store(self, store: Store) -> AbstractContextManager[None]:
         """Use this open store inside the block (on this event loop, if it is not embedded). The caller closes it."""
-        return self._stores.lent(store)
+        return self._stores.using_store(store)
 
     async def close(self) -> None:
         """Close the connection of this event loop. The next use opens it again."""

@@ -1,6 +1,6 @@
 """The open stores of an app: one per event loop, or one for all if the database is a file.
 
-A store is opened on first use. A store that was lent, by the node that runs the app or by a test, takes precedence; its
+A store is opened on first use. A borrowed store, from the node that runs the app or by a test, takes precedence; its
 owner closes it. An embedded file is opened for each call and closed soon after; if a server owns it, the call goes to
 the server. So processes that share a file can start and end in any order.
 """
@@ -54,7 +54,7 @@ class Stores:
         reset_in_children(self)
 
     def begin_anew(self) -> object:
-        before = (self._lent, dict(self._own), dict(self._remote))
+        before = (self._borrowed_stores, dict(self._own), dict(self._remote))
         self._forget()
         return before
 
@@ -63,7 +63,7 @@ class Stores:
         self._quotas: WeakKeyDictionary[asyncio.AbstractEventLoop, Quota] = WeakKeyDictionary()
         self._within: tuple[float, Resolved] | None = None
         self._here: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Store, StoreJobs]] = WeakKeyDictionary()
-        self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
+        self._borrowed_stores: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._remote: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connected] = WeakKeyDictionary()
@@ -148,15 +148,15 @@ class Stores:
         return jobs
 
     @contextmanager
-    def lent(self, store: Store) -> Iterator[None]:
+    def using_store(self, store: Store) -> Iterator[None]:
         """Use this open store inside the block: everywhere if it is embedded, else on this event loop."""
         entry = (None if store.embedded else asyncio.get_running_loop(), store)
-        self._lent.append(entry)
+        self._borrowed_stores.append(entry)
         try:
             yield
         finally:
-            if entry in self._lent:  # not in a child that was forked inside the block
-                self._lent.remove(entry)
+            if entry in self._borrowed_stores:  # not in a child that was forked inside the block
+                self._borrowed_stores.remove(entry)
 
     async def submit_within(self, connection: object, order: Order) -> Submitted:
         """Store a job in the caller's transaction. The defaults of the tenant are read there too, now and then."""
@@ -172,7 +172,7 @@ class Stores:
     def _for_caller_transaction(self) -> StoreJobs:
         """Jobs on the caller's connection. It opens no other connection."""
         settings = self._settings()
-        embedded = [store for _, store in self._lent if store.embedded]
+        embedded = [store for _, store in self._borrowed_stores if store.embedded]
         if settings.url is not None and settings.database_url is None and not embedded:
             raise InvalidInput(
                 f"this app uses the server {without_password(settings.url)}, not a database",
@@ -182,7 +182,7 @@ class Stores:
         return StoreJobs(embedded[-1] if embedded else store_for(settings), settings, Quota())
 
     async def close(self) -> None:
-        """Close what this event loop has opened. Connections of other loops, and lent stores, stay open."""
+        """Close what this event loop has opened. Connections of other loops, and borrowed stores, stay open."""
         loop = asyncio.get_running_loop()
         streaming = self._streamings.get(loop)
         if streaming is not None:
@@ -207,7 +207,7 @@ class Stores:
         return known[1]
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:
-        for home, store in reversed(self._lent):
+        for home, store in reversed(self._borrowed_stores):
             if home is None or home is loop:
                 return store
         return None

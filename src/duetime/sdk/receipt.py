@@ -43,10 +43,10 @@ class JobReceipt(msgspec.Struct, frozen=True, gc=False):
     if not TYPE_CHECKING:  # checkers know that it has none
 
         def __getattr__(self, name: str) -> Any:
-            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name == "result":
-                told += ": a recurring job has many; read them with `await app.runs(receipt)`, or use submit"
-            raise AttributeError(told)
+                message += ": a recurring job has many; read them with `await app.runs(receipt)`, or use submit"
+            raise AttributeError(message)
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in JobReceipt.__struct_fields__)

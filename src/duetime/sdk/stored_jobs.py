@@ -132,7 +132,8 @@ class StoredJobs:
         if isinstance(schedule, str) and not schedule.startswith("job_"):
             return await self._stores.ask(lambda jobs: jobs.preview(schedule, count, options))
         if options:
-            raise InvalidInput("a job has its own schedule", field=next(iter(options)), remedy="omit it")
+            option = next(iter(options))
+            raise InvalidInput(f"`{option}` cannot be given for a stored job", field=option, remedy="omit it")
         job_id = job_identity(schedule)
         return await self._stores.ask(lambda jobs: jobs.preview_job(job_id, count))
 

@@ -298,7 +298,7 @@ def archive(description: str) -> Kind:
         address = _text(given)
         parts = urlsplit(address)
         if parts.query or parts.fragment or "@" in parts.netloc:
-            raise ValueError("it has parts that belong into other settings (archive_endpoint, archive_access_key)")
+            raise ValueError("it contains parts that belong in other settings (archive_endpoint, archive_access_key)")
         if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
             return address
         if parts.scheme == "s3" and parts.netloc:

@@ -18,7 +18,7 @@ from duetime.streams.kafka_watch import StreamWatch
 
 T = TypeVar("T")
 Watch = Callable[[str], StreamWatch]
-_PATIENCE = 20.0
+_METADATA_TIMEOUT = 20.0
 """Seconds: the first group makes Kafka create a topic of its own."""
 _COPIES = 3
 _SEGMENT = 64 << 20
@@ -104,7 +104,7 @@ async def ends_of(admin: AdminClient, places: Sequence[TopicPartition]) -> dict[
 
 async def _persist(ask: Callable[[], Awaitable[T]]) -> T:
     """Ask until there is an answer: a cluster needs some time before all of it knows a new topic."""
-    deadline = monotonic() + _PATIENCE
+    deadline = monotonic() + _METADATA_TIMEOUT
     while True:
         try:
             return await ask()

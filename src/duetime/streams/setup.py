@@ -93,7 +93,7 @@ async def notes_on(settings: StreamSettings, *, sealed: bool) -> list[str]:
         shared = (await broker_at(settings.address, replicas=settings.replicas)).shared
     except InvalidInput:
         shared = False  # its client library is not installed here
-    return [text for text, told in ((_SHARED, shared), (_UNSEALED, not sealed)) if told]
+    return [text for text, applies in ((_SHARED, shared), (_UNSEALED, not sealed)) if applies]
 
 
 def broker_name(address: str) -> str:

@@ -135,7 +135,9 @@ def region_of(at: AtSqs, place: Place, field: str = "target") -> str:
 def _check_login(at: AtKafka | AtRedis | AtRabbit, field: str) -> None:
     if isinstance(at, AtKafka) and (at.username is None) != (at.password is None):
         missing = "username" if at.username is None else "password"
-        raise InvalidInput("a login has a user and a password", field=f"{field}.{missing}", remedy=f"set {missing}")
+        raise InvalidInput(
+            "`username` and `password` must be given together", field=f"{field}.{missing}", remedy=f"set {missing}"
+        )
     if isinstance(at, AtRedis) and at.username is not None and at.password is None:
         raise InvalidInput("a user needs a password", field=f"{field}.password", remedy="set it, or omit username")
     if at.password is not None:
@@ -144,4 +146,4 @@ def _check_login(at: AtKafka | AtRedis | AtRabbit, field: str) -> None:
 
 def _check_secret(value: SecretValue, field: str) -> None:
     if value.prefix:
-        raise InvalidInput("a login has no prefix", field=f"{field}.prefix", remedy="remove it")
+        raise InvalidInput("`prefix` is not allowed in a password or key", field=f"{field}.prefix", remedy="remove it")

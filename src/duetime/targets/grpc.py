@@ -80,7 +80,7 @@ class GrpcCaller:
         self._max_result = max_result
         self._lookup = lookup
         self._connections: dict[_Key, _Connection] = {}
-        self._told: dict[tuple[str, str], MethodDescriptor] = {}
+        self._described: dict[tuple[str, str], MethodDescriptor] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def call(self, target: GrpcTarget, attempt: TargetAttempt) -> Outcome:
@@ -145,11 +145,11 @@ class GrpcCaller:
     async def _method(self, target: GrpcTarget, connection: _Connection) -> "MethodDescriptor":
         if target.descriptors is not None:
             key = (target.descriptors, target.method)
-            if key not in self._told:
-                if len(self._told) >= _MOST_CHANNELS:
-                    self._told.clear()
-                self._told[key] = find_method(read_descriptors(target.descriptors), target.method)
-            return self._told[key]
+            if key not in self._described:
+                if len(self._described) >= _MOST_CHANNELS:
+                    self._described.clear()
+                self._described[key] = find_method(read_descriptors(target.descriptors), target.method)
+            return self._described[key]
         async with connection.asking:
             if target.method not in connection.methods:
                 service, _ = split_method(target.method)

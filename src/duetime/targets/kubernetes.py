@@ -305,8 +305,8 @@ class KubernetesRunner:
         except (KubeError, NoCredentials) as error:
             log.warning("%s: %s", attempt.message_id, reason_of(error))
             # Without a status, the text has the operator's addresses.
-            told = f": {bounded(str(error), 300)}" if isinstance(error, KubeError) and error.status else ""
-            attempt.log(attempt.redactor.text(f"the log of the container cannot be read{told}"))
+            reason = f": {bounded(str(error), 300)}" if isinstance(error, KubeError) and error.status else ""
+            attempt.log(attempt.redactor.text(f"the log of the container cannot be read{reason}"))
             return ""
         was_cut = len(text.encode()) >= _LOG_BYTES or text.count("\n") >= self._max_log_lines - 1
         text = attempt.redactor.tail(text) if was_cut else attempt.redactor.text(text)

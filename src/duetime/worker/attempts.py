@@ -166,7 +166,7 @@ class Attempts:
             return  # the answer came too late: the claim is released, or the reaper frees the run
         if (outcome := not_tried(claimed)) is not None:
             completion = complete(claimed, outcome, None)
-            self._tell(session, claimed, lane, claim_no, completion)
+            self._complete(session, claimed, lane, claim_no, completion)
             self.reports.report(claimed, lane, completion, outcome, self.tasks.get(lane.task))
             return
         definition = self.tasks.get(lane.task) or self.tasks[kind_of(lane.task)]
@@ -237,9 +237,9 @@ class Attempts:
         if isinstance(context, Context) and context.completed_in_transaction:
             # It has failed only if the transaction was rolled back. The store checks that.
             unless = partial(self._answered, running, completion, outcome, context.stored_result)
-            self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=unless)
+            self._complete(running.session, running.claimed, running.lane, running.claim_no, completion, apart=unless)
             return
-        self._tell(running.session, running.claimed, running.lane, running.claim_no, completion)
+        self._complete(running.session, running.claimed, running.lane, running.claim_no, completion)
         if outcome is not PLAIN or self.reports.of_successes:
             error, running.error = running.error, None  # break the reference cycle between the error and this attempt
             by_target = running.definition.place >= Place.CALL
@@ -260,8 +260,8 @@ class Attempts:
         claimed, lane, definition = running.claimed, running.lane, running.definition
         error, running.error = running.error, None
         if committed and error is not None:
-            told = "%s of %s raised after it had completed its run in a transaction: the run has succeeded"
-            log.warning(told, show("run", claimed.run_id), definition.name, exc_info=error)
+            message = "%s of %s raised after it had completed its run in a transaction: the run has succeeded"
+            log.warning(message, show("run", claimed.run_id), definition.name, exc_info=error)
         if not committed:
             self.reports.report(claimed, lane, completion, outcome, definition)
         elif self.reports.of_successes:
@@ -286,7 +286,7 @@ class Attempts:
                 return Cancelled("cancelled on request")
         return None  # the lease is lost
 
-    def _tell(
+    def _complete(
         self,
         session: Session,
         claimed: Claimed,

@@ -26,7 +26,7 @@ from duetime.worker.source import Wants
 _MOST = 500
 """The maximum number of runs in one claim. With many slots it is a third of them, up to twice this number. Larger
 claims save round trips, but leave more to repeat when this worker dies."""
-_GATHER = 0.003
+_LINGER = 0.003
 """Seconds to let runs or slots accumulate when there are few: a claim costs a round trip however many runs it
 returns."""
 _RULES_EVERY = 0.5
@@ -61,7 +61,7 @@ class Claimer:
         self._announced: tuple[Session, int, list[Announcement]] | None = None
         """The claim of announced runs that has not been answered."""
         self._misses = 0
-        self._gathering: asyncio.TimerHandle | None = None
+        self._batch_timer: asyncio.TimerHandle | None = None
         self._agenda_until = 0.0
         self._heed_hints_at = 0.0
         self._quiet = asyncio.Event()
@@ -83,13 +83,13 @@ class Claimer:
 
     def slot_freed(self) -> None:
         """A claim that waits for slots waits for several of them, or for a moment."""
-        if not self._slots.wanted or self._gathering is not None:
+        if not self._slots.wanted or self._batch_timer is not None:
             return
         if self._slots.worth_claiming():
             self._slots.wanted = False
             self.loop.wake()
         else:
-            self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
+            self._batch_timer = asyncio.get_running_loop().call_later(_LINGER, self._batch_ready)
 
     async def stopped_claiming(self, within: float) -> None:
         """Wait until the claim in progress, if any, is answered and its runs have started."""
@@ -103,8 +103,8 @@ class Claimer:
         return [asked[1] for asked in (self._unanswered, self._announced) if asked is not None and asked[0] is session]
 
     async def close(self) -> None:
-        if self._gathering is not None:
-            self._gathering.cancel()
+        if self._batch_timer is not None:
+            self._batch_timer.cancel()
 
     @property
     def claiming(self) -> int:
@@ -159,7 +159,7 @@ class Claimer:
         if self._unanswered is not None and not self._unanswered[0].over:
             await self._ask(*self._unanswered, again=True)
         if self._backlog() > MOST_BACKLOG:
-            return _GATHER  # completions are backed up in the store: claim no more
+            return _LINGER  # completions are backed up in the store: claim no more
         free = [max(0, min(count, self._most)) for count in self._slots.free]
         if self._trials.alone:
             self._slots.wanted = True
@@ -201,14 +201,14 @@ class Claimer:
             # Other workers were faster, or the lease has expired and only the database knows it yet. Retrying at once
             # would overload the database.
             self._misses += 1
-            return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
+            return min(self._poll, _LINGER * (1 << min(self._misses, 10)))
         self._misses = 0
         agenda = self._planner.agenda
         waiting = any(agenda.has(place) for place in agenda.places)
         if waiting and not self._has_room_for_waiting():
             self._slots.wanted = True
             return _AGENDA_FOR
-        return 0.0 if full or waiting else _GATHER
+        return 0.0 if full or waiting else _LINGER
 
     def _has_room_for_waiting(self) -> bool:
         """Whether a place where runs wait has enough free slots to make a claim worthwhile."""
@@ -316,7 +316,7 @@ class Claimer:
         for run in claimed:
             self._start(session, claim_no, run, keys[run.lane_id])
 
-    def _gathered(self) -> None:
-        self._gathering = None
+    def _batch_ready(self) -> None:
+        self._batch_timer = None
         self._slots.wanted = False
         self.loop.wake()

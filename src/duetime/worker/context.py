@@ -206,10 +206,10 @@ class SyncContext(BaseContext):
     if not TYPE_CHECKING:  # checkers know that it has none
 
         def __getattr__(self, name: str) -> Any:
-            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name == "complete":
-                told += ": it completes runs of an `async def` only"
-            raise AttributeError(told)
+                message += ": it completes runs of an `async def` only"
+            raise AttributeError(message)
 
     @property
     def cancelled(self) -> bool:

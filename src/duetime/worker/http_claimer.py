@@ -28,7 +28,7 @@ _WAIT = 25.0
 _TRIAL_WAIT = 0.25
 """Seconds to wait while untrusted runs are tried: room for more of them may come soon."""
 _SLACK = 10.0
-_GATHER = 0.003
+_LINGER = 0.003
 _MOST_BACKLOG = 10_000
 _IDLE = 1.0
 
@@ -133,9 +133,9 @@ class _Poll:
         if session is None:
             return _IDLE
         if self._wants.backlog() > _MOST_BACKLOG:
-            return _GATHER
+            return _LINGER
         if slots.free[self.place] > 0 and not slots.worth_claiming(self.place):
-            await asyncio.sleep(_GATHER)  # a few more slots make the claim worth its round trip
+            await asyncio.sleep(_LINGER)  # a few more slots make the claim worth its round trip
         if self._wants.trials.alone:
             return _TRIAL_WAIT
         room = max(0, min(slots.free[self.place], wire.MOST_RUNS))

@@ -32,7 +32,7 @@ from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import Claimer
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
-from duetime.worker.stream_feed import GATHER, WAIT, Feed, FeedContext
+from duetime.worker.stream_feed import LINGER, WAIT, Feed, FeedContext
 
 log = logging.getLogger("duetime.worker")
 
@@ -65,7 +65,7 @@ class StreamClaimer:
         """Feeds that fetch no more, until their runs have ended."""
         self._opening: dict[_Place, asyncio.Task[Broker]] = {}
         self._retry_at: dict[_Place, float] = {}
-        self._gathering: asyncio.TimerHandle | None = None
+        self._batch_timer: asyncio.TimerHandle | None = None
         self._opened = 0
         self._clock_read_at = float("-inf")
         self._ahead = 0
@@ -89,14 +89,14 @@ class StreamClaimer:
         self._claimer.hint()
 
     def slot_freed(self) -> None:
-        if self._wants.slots.wanted and self._feeds and self._gathering is None:
+        if self._wants.slots.wanted and self._feeds and self._batch_timer is None:
             # A fetch waits for several slots, or for a moment.
-            delay = 0.0 if self._wants.slots.worth_claiming() else GATHER
-            self._gathering = asyncio.get_running_loop().call_later(delay, self._gathered)
+            delay = 0.0 if self._wants.slots.worth_claiming() else LINGER
+            self._batch_timer = asyncio.get_running_loop().call_later(delay, self._batch_ready)
         self._claimer.slot_freed()
 
-    def _gathered(self) -> None:
-        self._gathering = None
+    def _batch_ready(self) -> None:
+        self._batch_timer = None
         for feed in self._feeds.values():
             feed.loop.wake()
 
@@ -113,8 +113,8 @@ class StreamClaimer:
         return [*self._claimer.unanswered(session), *self._carried.unanswered(session)]
 
     async def close(self) -> None:
-        if self._gathering is not None:
-            self._gathering.cancel()
+        if self._batch_timer is not None:
+            self._batch_timer.cancel()
         await self._claimer.close()
         await end_tasks(self._opening.values())
         feeds = [*self._feeds.values(), *self._retiring]

@@ -45,7 +45,7 @@ log = logging.getLogger("duetime.worker")
 WAIT = 0.5
 """The maximum seconds of one fetch without messages."""
 _MOST = 1000
-GATHER = 0.003
+LINGER = 0.003
 _PLACE_SEEN_FOR = 10.0
 """Seconds for which a feed expects more runs of a place."""
 _PAST_FULL = 1.0, 50
@@ -88,7 +88,7 @@ class Feed:
         self._places: dict[int, float] = {}
         """The places of its runs, and when the last one was seen."""
         self._full_since: float | None = None
-        self._gathered = False
+        self._lingered = False
         """Whether it has waited for more free slots."""
         self._to_land: list[ToLand] = []
         self._announced: list[tuple[Announcement, Delivery]] = []
@@ -135,21 +135,21 @@ class Feed:
         if claimer.session is not session:
             return WAIT
         if wants.backlog() > MOST_BACKLOG:
-            return GATHER
+            return LINGER
         now = monotonic()
         streams = self._plan.open(self.paused)
         if not streams or wants.trials.alone:
             return SAMPLED_FOR
         places = self._places_of_runs(now)
         room = self._room(places, now)
-        if room <= 0 or not (wants.slots.worth_claiming() or self._gathered):
+        if room <= 0 or not (wants.slots.worth_claiming() or self._lingered):
             wants.slots.wanted = True
-            self._gathered = room > 0
-            return GATHER if room > 0 else WAIT
+            self._lingered = room > 0
+            return LINGER if room > 0 else WAIT
         takes, wait = await self._plan.takes(streams, room, claimer.weights, WAIT)
         # Claims from lanes must not take these slots meanwhile. A fetch that waits leaves them to the first to come.
         reserved = 0 if wait else room
-        self._gathered = False
+        self._lingered = False
         self.quiet.clear()
         try:
             for place in places:

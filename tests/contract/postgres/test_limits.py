@@ -95,9 +95,9 @@ async def test_breakers_do_not_wait_for_each_other(
 
     async with session.transaction():
         await session.execute("select 1 from duetime.limits where name = 'greet' for update")
-        tending = asyncio.create_task(store.breakers.tend_breakers())
+        advancing = asyncio.create_task(store.breakers.advance_breakers())
         await eventually(is_probed, what="the one whose limit nobody holds")
-    assert await asyncio.wait_for(tending, 10) == 2
+    assert await asyncio.wait_for(advancing, 10) == 2
 
 
 async def _somebody_waits(world: PostgresWorld) -> bool:

@@ -53,7 +53,7 @@ async def create_jobs(call: Call) -> Reply:
     items = await parse(call.body, partial(_items, call))
     service = call.service
     tenant = await service.gate.tenant(call.tenant_id)
-    told = await service.limits.submit(tenant, call.who, len(items))
+    headers = await service.limits.submit(tenant, call.who, len(items))
     prepared, refused = await _prepare(call, items, tenant.defaults)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)
@@ -69,8 +69,8 @@ async def create_jobs(call: Call) -> Reply:
         stored = list(answers.values())
         service.trail.submitted(call.who, stored[0].job_id, stored[-1].job_id, len(stored))
     if answers and all(answer.replayed for answer in answers.values()):
-        told = told | {"idempotency-replayed": "true"}
-    return Reply(await _answer(len(items), receipts, refused), headers=told)
+        headers = headers | {"idempotency-replayed": "true"}
+    return Reply(await _answer(len(items), receipts, refused), headers=headers)
 
 
 def _items(call: Call, body: bytes) -> list[Any]:

@@ -6,7 +6,7 @@ import msgspec
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.idempotency import keyed_by_header, replay_headers
 from duetime.api.list_filters import dead_filter, job_filter, run_filter
 from duetime.engine.bulk_runner import count_affected, shown_id
 from duetime.errors import InvalidInput
@@ -64,7 +64,7 @@ async def create_bulk_action(call: Call) -> Reply:
     if bulk.id == new.id:
         await call.act("bulk_actions.start", show("blk", bulk.id), _sentence(plan))
         call.service.when_bulk_is_put()
-    return Reply(_view(bulk), headers=told_again(keyed))
+    return Reply(_view(bulk), headers=replay_headers(keyed))
 
 
 @routes.get("/v1/bulk-actions", Action.READ, answer=BulkList)

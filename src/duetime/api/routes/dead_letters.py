@@ -7,7 +7,7 @@ import msgspec
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.idempotency import keyed_by_header, replay_headers
 from duetime.api.list_filters import dead_filter
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
@@ -67,7 +67,7 @@ async def replay_dead_letters(call: Call) -> Reply:
     )
     await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
     runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)
-    return Reply(ReplayAnswer(runs, found.more), headers=told_again(keyed))
+    return Reply(ReplayAnswer(runs, found.more), headers=replay_headers(keyed))
 
 
 @routes.post("/v1/dead-letters/discard", Action.CONTROL, scoped=True, body=DiscardRequest, answer=Discarded)

@@ -57,7 +57,7 @@ async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> As
                         return
                     following = asyncio.ensure_future(anext(listener.events))
                 if seen is not None:
-                    yield _told(cursors, seen)
+                    yield _server_sent(cursors, seen)
                 elif monotonic() - spoken >= HEARTBEAT:
                     yield _place(cursors, None if following.done() else listener.place, "still here")
                 else:
@@ -83,7 +83,7 @@ async def _may_listen(admission: Admission, *, needed: bool) -> bool:
     return True
 
 
-def _told(cursors: EventCursors, event: Event) -> bytes:
+def _server_sent(cursors: EventCursors, event: Event) -> bytes:
     jobs = event.kind.of_jobs
     ids = [show("job" if jobs else "run", each) for each in event.ids]
     data = _encoder.encode({"kind": event.kind.name, "at": event.at, "job_ids" if jobs else "run_ids": ids})

@@ -39,7 +39,7 @@ async def create_graph(call: Call) -> Reply:
     """Create up to 10,000 jobs that depend on each other, in one transaction."""
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
-    told = await service.limits.submit(tenant, call.who, len(request.nodes))
+    headers = await service.limits.submit(tenant, call.who, len(request.nodes))
     graph = await _make(call, request, tenant.defaults)
     tasks = dict.fromkeys(node.job.lane.task for node in graph.nodes)
     await service.tasks.check_all(call.tenant_id, tasks, suggest=True)
@@ -47,8 +47,8 @@ async def create_graph(call: Call) -> Reply:
     # Also for a repeated request: the first one may have ended before this was recorded.
     await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
     if not found.created:
-        told = told | {"idempotency-replayed": "true"}
-    return Reply(await graph_view(found), headers=told)
+        headers = headers | {"idempotency-replayed": "true"}
+    return Reply(await graph_view(found), headers=headers)
 
 
 @routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage, replica=True)

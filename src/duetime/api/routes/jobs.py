@@ -7,7 +7,7 @@ from uuid import UUID
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_of, told_again
+from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_of, replay_headers
 from duetime.api.job_maker import JobMaker
 from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.list_filters import job_filter
@@ -54,7 +54,7 @@ async def create_job(call: Call) -> Reply:
     """Create a job."""
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
-    told = await service.limits.submit(tenant, call.who, 1)
+    headers = await service.limits.submit(tenant, call.who, 1)
     maker = JobMaker(
         tenant_id=call.tenant_id,
         scope=call.who.scope,
@@ -83,8 +83,8 @@ async def create_job(call: Call) -> Reply:
         call.who, answer.job_id, answer.job_id, 1
     )  # also for a repeated request: the first response may be lost
     if answer.replayed:
-        told = told | {"idempotency-replayed": "true"}
-    return Reply(receipt(job, answer, warnings), headers=told)
+        headers = headers | {"idempotency-replayed": "true"}
+    return Reply(receipt(job, answer, warnings), headers=headers)
 
 
 @routes.get("/v1/jobs", Action.READ, scoped=True, query=JobQuery, answer=JobPage, replica=True)
@@ -226,7 +226,7 @@ async def backfill_job(call: Call) -> Reply:
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
     made = await store.control.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
-    return Reply(Backfilled(show("job", job_id), made), headers=told_again(keyed))
+    return Reply(Backfilled(show("job", job_id), made), headers=replay_headers(keyed))
 
 
 async def _acted(call: Call, action: str) -> StatusAnswer:

@@ -126,12 +126,13 @@ async def list_audit(call: Call) -> AuditPage:
 def _check_scope(request: KeyRequest, role: Role) -> None:
     """A worker's key can be bound to queues; a key of some other roles to an owner, a tag and a queue."""
     scoped = role in SCOPED_ROLES
+    role_text = f"a key with the role {request.role}"
     for field in ("owner", "tag"):
         if getattr(request, field) is not None and not scoped:
-            raise InvalidInput(f"the role {request.role} cannot be bound to it", field=field, remedy=_SCOPED)
+            raise InvalidInput(f"{role_text} cannot be bound to `{field}`", field=field, remedy=_SCOPED)
     if request.queues and role is not Role.WORKER:
         if not scoped:
-            raise InvalidInput(f"the role {request.role} cannot be bound to a queue", field="queues", remedy=_SCOPED)
+            raise InvalidInput(f"{role_text} cannot be bound to a queue", field="queues", remedy=_SCOPED)
         if len(request.queues) > 1:
             raise InvalidInput("only a worker's key can be bound to several queues", field="queues", remedy="give one")
     if request.owner is not None:

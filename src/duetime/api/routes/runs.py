@@ -8,7 +8,7 @@ import msgspec
 from duetime import ids
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.idempotency import keyed_by_header, replay_headers
 from duetime.api.list_filters import run_filter
 from duetime.api.run_views import run_summary, run_view
 from duetime.api.stream_views import in_streams, run_in_stream, status_in_stream
@@ -100,7 +100,7 @@ async def retry_run(call: Call) -> Reply:
     keyed = keyed_by_header(call, "retry", run_id)
     run = await call.store.replay.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
     await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
-    return Reply(run_view(run), headers=told_again(keyed))
+    return Reply(run_view(run), headers=replay_headers(keyed))
 
 
 @routes.post(
@@ -120,7 +120,7 @@ async def trigger_job(call: Call) -> Reply:
     keyed = keyed_by_header(call, "trigger", job_id)
     run = await call.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
     await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
-    return Reply(run_view(run), headers=told_again(keyed))
+    return Reply(run_view(run), headers=replay_headers(keyed))
 
 
 async def _page(call: Call, wanted: RunFilter) -> RunPage:

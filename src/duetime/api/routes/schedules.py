@@ -55,7 +55,7 @@ def _schedule(request: PreviewRequest, now: datetime, usual_zone: str) -> Schedu
         given["exclude"] = msgspec.structs.asdict(given["exclude"])
     if request.schedule is not None:
         if other := next((name for name in KINDS if name in given), None):
-            raise InvalidInput("`schedule` is a whole schedule", field=other, remedy="omit it")
+            raise InvalidInput(f"`{other}` cannot be combined with `schedule`", field=other, remedy="omit it")
         given["when"] = request.schedule
     elif not any(name in given for name in KINDS):
         raise InvalidInput("is not a schedule", field="schedule", remedy="such as 'every weekday at 9am'")

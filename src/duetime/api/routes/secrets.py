@@ -61,7 +61,7 @@ async def delete_secret(call: Call) -> Deleted:
 async def list_signing_secrets(call: Call) -> SigningList:
     """List the signing secrets of requests to targets, newest first."""
     found = await call.service.store.secrets.signing_secrets(call.tenant_id)
-    return SigningList(tuple(SigningView(*_told(each)) for each in found))
+    return SigningList(tuple(SigningView(*_fields(each)) for each in found))
 
 
 @routes.post(
@@ -79,7 +79,7 @@ async def rotate_signing_secret(call: Call) -> SigningSecretMade:
         raise InvalidInput(f"{call.body.overlap} is too long", field="overlap", remedy="at most 90 days")
     made, text = await call.service.vault.rotate(call.tenant_id, overlap)
     await call.act("signing_secrets.rotate", show("sig", made.id))
-    return SigningSecretMade(*_told(made), secret=text)
+    return SigningSecretMade(*_fields(made), secret=text)
 
 
 def _view(secret: SecretInfo) -> SecretView:
@@ -87,5 +87,5 @@ def _view(secret: SecretInfo) -> SecretView:
     return SecretView(secret.name, secret.created_at, secret.changed_at, binding.hosts, binding.roles)
 
 
-def _told(secret: SigningSecret) -> tuple[str, datetime, datetime | None]:
+def _fields(secret: SigningSecret) -> tuple[str, datetime, datetime | None]:
     return show("sig", secret.id), secret.created_at, secret.expires_at

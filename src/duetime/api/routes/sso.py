@@ -113,6 +113,6 @@ def _refusal(call: Call, error: LoginRefused, provider: str) -> Reply:
     """A page for a browser, a problem for a program. Both count as a failed login."""
     log.info("a login with the provider %s was refused: %s", provider[:60], visible(str(error))[:500])
     if "text/html" not in (call.header(b"accept") or ""):
-        raise Problem(_KINDS[error.status], error.told, remedy=error.remedy)
+        raise Problem(_KINDS[error.status], error.detail, remedy=error.remedy)
     known = provider if provider in call.service.gate.identities.links else None
     return Reply(status=error.status, content=refusal_page(error, known), media=HTML, headers=HEADERS)

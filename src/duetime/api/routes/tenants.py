@@ -66,7 +66,9 @@ async def change_tenant(call: Call) -> TenantView:
     found = await _found(call)
     if "state" in given and found.state is TenantState.DELETING:
         raise Conflict(
-            "the tenant is to be deleted", field="state", remedy=f"POST /v1/admin/tenants/{found.name}/undelete"
+            "the tenant is scheduled for deletion: undelete it first",
+            field="state",
+            remedy=f"POST /v1/admin/tenants/{found.name}/undelete",
         )
     if "limits" in given:
         given["limits"] = _limits(found.limits, given["limits"])

@@ -248,14 +248,14 @@ async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str,
     if not bound or not defaults:
         return defaults
     usual = (await call.service.gate.tenant(call.tenant_id)).defaults
-    told = await call.service.store.queues.task_defaults(call.tenant_id)
+    known = await call.service.store.queues.task_defaults(call.tenant_id)
     others = [
         each for each in await call.service.store.leases.workers(call.tenant_id) if not _is_within(each.queues, bound)
     ]
     served = {task for worker in others for task in worker.tasks}
 
     def is_its_own(name: str) -> bool:
-        return base_of(usual, told[name]).queue in bound if name in told else name not in served
+        return base_of(usual, known[name]).queue in bound if name in known else name not in served
 
     return {name: said for name, said in defaults.items() if base_of(usual, said).queue in bound and is_its_own(name)}
 

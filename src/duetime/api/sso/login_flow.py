@@ -49,11 +49,11 @@ _clock = SystemClock()
 class LoginRefused(Exception):
     """A login that begins no session. All texts are shown to the person."""
 
-    def __init__(self, status: int, title: str, told: str, remedy: str, *, logged: str | None = None) -> None:
-        super().__init__(logged or told)
+    def __init__(self, status: int, title: str, detail: str, remedy: str, *, logged: str | None = None) -> None:
+        super().__init__(logged or detail)
         self.status = status
         self.title = title
-        self.told = told
+        self.detail = detail
         self.remedy = remedy
 
 
@@ -154,11 +154,11 @@ class LoginFlow:
         except ProviderDown as error:
             raise _down(provider.title, error) from None
         except BadToken as error:
-            told = f"{error}." if isinstance(error, RefusedClaims) else "Its token is not valid."
+            detail = f"{error}." if isinstance(error, RefusedClaims) else "Its token is not valid."
             raise LoginRefused(
                 401,
                 "The answer of the provider is not accepted",
-                told[:1].upper() + told[1:],
+                detail[:1].upper() + detail[1:],
                 "Log in again. If this happens again, the operator of this service finds the reason in the log.",
                 logged=str(error),
             ) from None
@@ -241,12 +241,12 @@ def _refused_by(title: str, code: str, description: str | None) -> LoginRefused:
         "unauthorized_client": "It does not allow this kind of login for this application.",
         "invalid_scope": "It does not know one of the scopes that this server asks for.",
     }
-    told = words.get(code, "It did not say why in a way that this server knows.")
+    detail = words.get(code, "It did not say why in a way that this server knows.")
     said = f" It says: {description[:300]}" if description else ""
     return LoginRefused(
         403 if code == "access_denied" else 401,
         f"{title} refused the login",
-        f"{told}{said} (error {code[:60]})",
+        f"{detail}{said} (error {code[:60]})",
         "Log in again. If this happens again, tell the operator of this service.",
         logged=f"{code}: {description or ''}",
     )

@@ -20,7 +20,7 @@ _PAGE = """<!doctype html>
     <main class="login">
       <div class="card">
         <h1>{title}</h1>
-        <p>{told}</p>
+        <p>{detail}</p>
         <p class="soft">{remedy}</p>
         <p>{again}<a href="/">Other ways to log in</a></p>
       </div>
@@ -33,7 +33,7 @@ _PAGE = """<!doctype html>
 def refusal_page(refused: LoginRefused, provider: str | None) -> bytes:
     """`provider`: the one to try again with."""
     again = "" if provider is None else f'<a href="/login/sso/{quote(provider)}">Try again</a> · '
-    texts = {"title": refused.title, "told": refused.told, "remedy": refused.remedy}
+    texts = {"title": refused.title, "detail": refused.detail, "remedy": refused.remedy}
     return _PAGE.format(
         again=again, style=stylesheet(), **{name: escape(text) for name, text in texts.items()}
     ).encode()

@@ -115,8 +115,8 @@ class ProviderLink:
             self._metadata = read_metadata(document, issuer)
             self._fetched_at = monotonic()
         except FAILURES as error:
-            told = error.message if isinstance(error, InvalidInput) else reason_of(error)
-            log.warning("the provider %s cannot be used: %s", self.provider.name, told)
+            reason = error.message if isinstance(error, InvalidInput) else reason_of(error)
+            log.warning("the provider %s cannot be used: %s", self.provider.name, reason)
         finally:
             self._tried_at = monotonic()
             self._renewing = None

@@ -243,8 +243,8 @@ def _tokens(status: int, given: Any) -> TokenAnswer:
 def _refused(status: int, given: Any) -> AccessDenied:
     code = given.get("error") if isinstance(given, Mapping) else None
     said = given.get("error_description") if isinstance(given, Mapping) else None
-    told = f"{code}{f': {said}' if said else ''}" if code else f"it answered {status}"
-    return AccessDenied(f"the identity provider refused: {told[:300]}", remedy=_AGAIN)
+    detail = f"{code}{f': {said}' if said else ''}" if code else f"it answered {status}"
+    return AccessDenied(f"the identity provider refused: {detail[:300]}", remedy=_AGAIN)
 
 
 def _claims(token: str) -> Mapping[str, Any]:

@@ -38,7 +38,9 @@ def read_cron(text: str, zone: str | None = None, usual_zone: str = "UTC") -> Cr
         zone, given = _one_zone(named[1], zone), named[2]
     if _LATER_ZONE.search(given):
         raise InvalidInput(
-            "has a zone after a semicolon", field="cron", remedy="one zone, before the first line; a job for each zone"
+            "has a zone after a semicolon",
+            field="cron",
+            remedy="give one zone, before the first line, or create a job per zone",
         )
     place = usual_zone if zone is None else zone
     if given.lower().startswith("@every"):

@@ -47,8 +47,8 @@ def parse_schedule(text: str, *, zone: str | None = None, now: datetime, usual_z
         return chain
     if kind == "in" and _DURATION.fullmatch(rest):
         return delayed(rest, place, check_moment(now, "now"))
-    told = parse_words(given, zone=place, now=check_moment(now, "now"))
-    return told if isinstance(told, Once) else msgspec.structs.replace(told, said=given.lower())
+    schedule = parse_words(given, zone=place, now=check_moment(now, "now"))
+    return schedule if isinstance(schedule, Once) else msgspec.structs.replace(schedule, said=given.lower())
 
 
 def _is_cron(parts: list[str]) -> bool:

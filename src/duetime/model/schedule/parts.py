@@ -79,15 +79,15 @@ def bounded(
         changes["exclude"] = exclusion = check_exclusion(exclude)
         if isinstance(schedule, Every) and schedule.interval and exclusion.instead == "next_day":
             raise InvalidInput(
-                "an interval of exact length has no wall time to keep on another day",
+                "`next_day` requires an interval in calendar days",
                 field="exclude.instead",
-                remedy="skip, or an interval in days, such as P1D",
+                remedy="use skip, or an interval in days, such as P1D",
             )
         if isinstance(schedule, RRule) and exclusion.instead == "next_day" and not schedule.can_move_days:
             raise InvalidInput(
-                "a rule with other times every day has no wall time to keep on another day",
+                "`next_day` requires a rule with the same times every day",
                 field="exclude.instead",
-                remedy="skip, or an INTERVAL that goes evenly into a day",
+                remedy="use skip, or an INTERVAL that divides a day evenly",
             )
     return msgspec.structs.replace(schedule, **changes) if changes else schedule
 

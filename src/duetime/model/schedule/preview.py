@@ -30,7 +30,7 @@ def preview(schedule: Schedule, zone: str, start: datetime, count: int) -> list[
     """The next fires from `start` on, shown in `zone`. An interval without an anchor is counted from `start`."""
     if isinstance(schedule, Once):
         due = schedule.at or start + (schedule.delay or 0 * MICROSECOND)
-        return [_told(due, zone, once_note(schedule))] if due >= start and count else []
+        return [_coming_fire(due, zone, once_note(schedule))] if due >= start and count else []
     schedule = schedule.settled(start, "")
     fires: list[ComingFire] = []
     moment = max(start, EARLIEST) - MICROSECOND
@@ -42,10 +42,10 @@ def preview(schedule: Schedule, zone: str, start: datetime, count: int) -> list[
 
 def _coming(schedule: Recurring, zone: str, fire: datetime) -> ComingFire:
     asked = schedule.asked(fire)
-    return _told(fire, zone, None if asked is None else clock_note(asked, fire, schedule.zone))
+    return _coming_fire(fire, zone, None if asked is None else clock_note(asked, fire, schedule.zone))
 
 
-def _told(fire: datetime, zone: str, note: tuple[ClockChange, str] | None) -> ComingFire:
+def _coming_fire(fire: datetime, zone: str, note: tuple[ClockChange, str] | None) -> ComingFire:
     change, text = (None, None) if note is None else note
     return ComingFire(fire.astimezone(zone_named(zone)), fire.astimezone(UTC), change, text)
 

@@ -73,7 +73,7 @@ def rrule_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
     if exclude is not None:
         allowed = AllowedDays(exclude, zone)
         if allowed.moves and isinstance(times.times, Steps):
-            raise UnusableSchedule("a rule with other times every day has no wall time to keep on another day")
+            raise UnusableSchedule("`next_day` requires a rule with the same times every day")
         if allowed.moves and parts.most is not None and times.end < ENDLESS:
             # The last occurrence of a counted series runs as well, though on another day.
             times = times._replace(end=datetime.combine(allowed.first_from(times.end.date()), times.end.time()))

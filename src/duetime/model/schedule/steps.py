@@ -208,7 +208,7 @@ def _exact_steps_on(
     zone = zone_named(zone_name)
     allowed = AllowedDays(exclude, zone)
     if allowed.moves:
-        raise UnusableSchedule("an interval of exact length has no wall time to keep on another day")
+        raise UnusableSchedule("`next_day` requires an interval in calendar days")
     return ExactStepsOnAllowedDays(ExactSteps(anchor, interval, first, count), allowed, zone)
 
 

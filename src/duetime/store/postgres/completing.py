@@ -32,7 +32,7 @@ def _by_run(item: Completion) -> bytes:
 
 
 def short_road(items: Sequence[Completion], worker_id: UUID, closed: Sequence[int]) -> tuple[Any, ...] | None:
-    """The arguments of `succeed_runs`; None if it cannot complete these."""
+    """The values of `succeed_runs`; None if it cannot complete these."""
     if not items or not all(is_plain(item) for item in items):
         return None
     ids = [item.run_id for item in items]
@@ -61,15 +61,15 @@ class CompletingRole(Role):
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
         completions = sorted(completions, key=_by_run)
-        told = short_road(completions, worker_id, closed_claims)
-        if told is not None:
+        values = short_road(completions, worker_id, closed_claims)
+        if values is not None:
             # Limits are locked last, just before the commit: no transaction that waits for a run holds one.
-            row = await self.database.fetchrow("succeed_runs", *told, False)
+            row = await self.database.fetchrow("succeed_runs", *values, False)
             assert row is not None
             accepted, busy = row
             self.parking.free_later(busy or ())
             self.ready.announce(self._limits.has_limits)
-            return Completed() if accepted is None else await self._refuse(frozenset(told[0]) - frozenset(accepted))
+            return Completed() if accepted is None else await self._refuse(frozenset(values[0]) - frozenset(accepted))
         async with self.database.transaction() as connection:
             applied = await apply(connection, worker_id, completions, closed_claims)
         await self.parking.free(applied.freed)
@@ -85,9 +85,9 @@ class CompletingRole(Role):
         async with self.database.transaction() as connection:
             for worker_id, completions, closed in reports:
                 ids = [item.run_id for item in completions]
-                told = short_road(completions, worker_id, closed)
-                if told is not None:
-                    row = await connection.fetchrow(SQL["succeed_runs"], *told, True)
+                values = short_road(completions, worker_id, closed)
+                if values is not None:
+                    row = await connection.fetchrow(SQL["succeed_runs"], *values, True)
                     assert row is not None
                     accepted = frozenset(ids if row[0] is None else row[0])
                     freed.update(row[1] or ())

@@ -142,8 +142,8 @@ class Connector:
                 log.log(self._news, "the database host %s accepts sessions", host)
                 self._news = logging.WARNING
                 return host
-        told = (f"{host}: {_reason(answers[host]) if host in answers else 'no answer'}" for host in self.address.hosts)
-        raise ConnectionError(f"no host accepts a {self._target} session ({'; '.join(told)})")
+        texts = (f"{host}: {_reason(answers[host]) if host in answers else 'no answer'}" for host in self.address.hosts)
+        raise ConnectionError(f"no host accepts a {self._target} session ({'; '.join(texts)})")
 
 
 def _all_refuse(answers: dict[Host, Exception], hosts: int) -> bool:

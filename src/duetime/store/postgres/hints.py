@@ -38,7 +38,7 @@ class Hints:
 
     def give(self, hint: Hint) -> None:
         """Notify listeners in this process now, and those of other processes soon."""
-        self._tell(hint)
+        self._notify(hint)
         self._pending.add(hint)
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send(), name="duetime hints: send")
@@ -93,8 +93,8 @@ class Hints:
 
     def _received(self, _connection: object, _process: int, _channel: str, payload: object) -> None:
         with contextlib.suppress(ValueError):
-            self._tell(Hint(str(payload)))
+            self._notify(Hint(str(payload)))
 
-    def _tell(self, hint: Hint) -> None:
+    def _notify(self, hint: Hint) -> None:
         for callback in tuple(self._callbacks):
             callback(hint)

@@ -223,7 +223,7 @@ class LaneBook:
 
 
 def _too_fast() -> StoreUnavailable:
-    return StoreUnavailable("lanes fall asleep faster than a run can be stored", remedy="try again")
+    return StoreUnavailable("the run's lane was removed repeatedly while it was being stored", remedy="try again")
 
 
 def _columns(keys: Iterable[LaneKey]) -> list[list[object]]:

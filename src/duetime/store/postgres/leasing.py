@@ -36,7 +36,7 @@ class LeasingRole(Role):
             # that freezes after it holds no locks.
             declared = sorted(declarations(worker), key=itemgetter(0))
             try:
-                await self.database.execute("tell_tasks", worker.tenant_id, *columns(declared, 4))
+                await self.database.execute("declare_tasks", worker.tenant_id, *columns(declared, 4))
             except QuotaExceeded:
                 await self.database.execute("take_back_registration", worker.id)
                 raise

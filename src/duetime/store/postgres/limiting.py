@@ -23,7 +23,7 @@ from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, room_of
+from duetime.model.limits import Candidate, LimitKind, LimitState, RateQueue, Scope, Terms, admit, room_of
 from duetime.model.worker import Seat
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
@@ -32,7 +32,7 @@ from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
-    LINE,
+    MOVED_AT_ONCE,
     ROUNDS,
     Rules,
     Said,
@@ -129,15 +129,15 @@ class Limits(Role):
             for lane in limited
         }
         above = _of_kinds(_ABOVE_KEYS, shared.values())
-        books = await _hold(connection, above)
-        room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
+        states = await _hold(connection, above)
+        room = {lane: room_of(states, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
         heads = await self._peek(connection, open_lanes, announced, number)
         seen, said, unreadable = self._heard(heads, keys)
         targets = _of_kinds({LimitKind.TARGET}, (shared[lane] for lane in open_lanes))
-        books |= await _hold(connection, targets | said.terms)
-        books |= await _hold(connection, said.forgotten(books))
-        books |= await _lay_lines(connection, books)
+        states |= await _hold(connection, targets | said.terms)
+        states |= await _hold(connection, said.forgotten(states))
+        states |= await _schedule_rate_queues(connection, states)
         if unreadable:
             await connection.execute(SQL["leave_runs"], *columns(unreadable, 2), LEAVE_AT_MOST, LEAVE_AT_LEAST)
         counted: list[tuple[int, int]] = []
@@ -148,14 +148,14 @@ class Limits(Role):
             if lane not in limited:
                 counted.append((lane, take))
                 continue
-            admission = admit(seen[lane], books, shared_scopes(keys[lane]), take)
+            admission = admit(seen[lane], states, shared_scopes(keys[lane]), take)
             starting = set(admission.chosen)
             chosen |= {run.run_id: run for run in seen[lane] if run.run_id in starting}
             parked += admission.parked
             put_off += admission.put_off
         await _set_aside(connection, parked, put_off)
         again = bool(parked or put_off or unreadable)
-        busy = any(book.is_busy for book in books.values())
+        busy = any(state.is_busy for state in states.values())
         if not counted and not chosen:
             return _Found([], again, busy)
         lanes = [lane for lane, _ in counted]
@@ -165,7 +165,7 @@ class Limits(Role):
         except asyncpg.UniqueViolationError:
             raise _Twice from None
         dealt = [(row[0], Claimed(*row[1:])) for row in rows]
-        await _remember(connection, [run for _, run in dealt], keys, chosen, books)
+        await _remember(connection, [run for _, run in dealt], keys, chosen, states)
         return _Found(dealt, again, busy)
 
     async def _peek(
@@ -204,7 +204,7 @@ def _of_kinds(kinds: Container[LimitKind], scopes: Iterable[Mapping[Scope, Terms
     return {scope: terms for found in scopes for scope, terms in found.items() if scope.kind in kinds}
 
 
-async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, Book]:
+async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, LimitState]:
     """Lock limits and read their counts. Limits that another transaction has locked are busy."""
     if not wanted:
         return {}
@@ -212,23 +212,23 @@ async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[S
         SQL["hold_limits"], *columns([(*scope, *words) for scope, words in wanted.items()], 6)
     )
     held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
-    busy = {scope: Book.busy() for scope in wanted.keys() - set(held.values())}
+    busy = {scope: LimitState.busy() for scope in wanted.keys() - set(held.values())}
     return busy | (await _count(connection, held) if held else {})
 
 
-async def _lay_lines(connection: Connection, books: Mapping[Scope, Book]) -> dict[Scope, Book]:
+async def _schedule_rate_queues(connection: Connection, states: Mapping[Scope, LimitState]) -> dict[Scope, LimitState]:
     """Assign free moments of a rate to waiting runs; returns the new counts. It locks runs, so it must come after all
     locks on limits."""
-    gaps = {scope: (book.limit_id, gap, book.interval) for scope, book in books.items() if (gap := book.gap())}
+    gaps = {scope: (state.limit_id, gap, state.interval) for scope, state in states.items() if (gap := state.gap())}
     if not gaps:
         return {}
-    await connection.execute(SQL["lay_lines"], *columns(list(gaps.values()), 3), LINE)
+    await connection.execute(SQL["schedule_rate_queues"], *columns(list(gaps.values()), 3), MOVED_AT_ONCE)
     return await _count(connection, {limit_id: scope for scope, (limit_id, _, _) in gaps.items()})
 
 
-async def _count(connection: Connection, held: Mapping[int, Scope]) -> dict[Scope, Book]:
+async def _count(connection: Connection, held: Mapping[int, Scope]) -> dict[Scope, LimitState]:
     return {
-        held[row["id"]]: Book(
+        held[row["id"]]: LimitState(
             row["id"],
             row["now"],
             running=row["running"],
@@ -237,7 +237,7 @@ async def _count(connection: Connection, held: Mapping[int, Scope]) -> dict[Scop
             period=row["period"],
             started=row["started"],
             free_at=row["free_at"],
-            line=Line(row["is_due"], row["first_at"], row["last_at"]),
+            queue=RateQueue(row["is_due"], row["first_at"], row["last_at"]),
         )
         for row in await connection.fetch(SQL["count_limits"], list(held))
     }
@@ -257,7 +257,7 @@ async def _remember(
     runs: Sequence[Claimed],
     keys: Mapping[int, LaneKey],
     chosen: Mapping[UUID, Candidate],
-    books: Mapping[Scope, Book],
+    states: Mapping[Scope, LimitState],
 ) -> None:
     """Store which runs hold which limits, and how many have started under each rate."""
     holds: list[tuple[int, UUID, int]] = []
@@ -265,14 +265,14 @@ async def _remember(
     for run in runs:
         own = chosen[run.run_id].scopes if run.run_id in chosen else ()
         for scope in (*shared_scopes(keys[run.lane_id]), *own):
-            book = books.get(scope)
-            if book is None:
+            state = states.get(scope)
+            if state is None:
                 continue
-            if book.counts_running:
-                holds.append((book.limit_id, run.run_id, run.fence))
-            if book.period is not None:
-                count = starts.get(book.limit_id, (None, None, 0))[2]
-                starts[book.limit_id] = (run.started_at, book.period, count + 1)
+            if state.counts_running:
+                holds.append((state.limit_id, run.run_id, run.fence))
+            if state.period is not None:
+                count = starts.get(state.limit_id, (None, None, 0))[2]
+                starts[state.limit_id] = (run.started_at, state.period, count + 1)
     if holds:
         await connection.execute(SQL["keep_holds"], *columns(holds, 3))
     if starts:

@@ -51,7 +51,7 @@ class _NoStatement(NamedTuple):
 class PlainConnection(Connection):
     def __init__(self, protocol: Any, transport: Any, *more: Any) -> None:
         super().__init__(protocol, transport, *more)
-        notice_when_cut_off(transport.get_extra_info("socket"))
+        set_dead_peer_timeout(transport.get_extra_info("socket"))
 
     def get_reset_query(self) -> str:
         return ""  # there is no session state to reset
@@ -63,7 +63,7 @@ class PlainConnection(Connection):
         return await super()._introspect_types(wanted, timeout)  # type: ignore[misc]
 
 
-def notice_when_cut_off(link: socket.socket | None) -> None:
+def set_dead_peer_timeout(link: socket.socket | None) -> None:
     """Let the kernel close a TCP connection whose other end is gone. Systems lack some of the options."""
     if link is None or link.family not in (socket.AF_INET, socket.AF_INET6):
         return

@@ -96,7 +96,7 @@ class StreamsRole(Role, StreamQueueRole):
             tries += 1
             lanes = await self.lane_book.ids({*keys, *keys.values()}, new_work=False)
             rows = [
-                (*_told(run), lanes[keys[run.lane]], lanes[run.lane], starts(run.run_id), seats(run.run_id))
+                (*_event_fields(run), lanes[keys[run.lane]], lanes[run.lane], starts(run.run_id), seats(run.run_id))
                 for run in landing.runs
             ]
             try:
@@ -135,7 +135,7 @@ def _once(values: list[T]) -> list[T]:
     return values[:1] if values.count(values[0]) == len(values) else values
 
 
-def _told(run: CarriedRun) -> tuple[Any, ...]:
+def _event_fields(run: CarriedRun) -> tuple[Any, ...]:
     """What both functions are given of a run."""
     ids = (run.run_id, run.job_id, run.lane.tenant_id)
     return (*ids, run.due, run.timeout_ms, run.args, run.options)

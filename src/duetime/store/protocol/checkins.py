@@ -39,5 +39,5 @@ class CheckIns(Protocol):
         """Store the judgement on a check-in, except `told`; false if its version is not `seen` any more. One that was
         pinged or changed since it was read keeps what that brought, and is judged again."""
 
-    async def checkin_told(self, stored: StoredCheckIn) -> None:
+    async def mark_checkin_notified(self, stored: StoredCheckIn) -> None:
         """Record that the notifications about this version are stored, and when it is to be judged again."""

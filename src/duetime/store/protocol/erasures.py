@@ -14,7 +14,7 @@ from duetime.model.erasure import Erasure, ErasureStep
 class Erasures(Protocol):
     async def plan_erasure(self, tenant_id: int, grace: timedelta, requested_by: str, key_id: UUID | None) -> Erasure:
         """Close a tenant now, and erase it after `grace`. Raises `NotFound`, and `Conflict` for the tenant `default`,
-        and for one that is to be deleted already."""
+        and for one that is already scheduled for deletion."""
 
     async def withdraw_erasure(self, tenant_id: int) -> None:
         """Take back a deletion that has not begun: the tenant is in the state that it was in before. Raises `Conflict`

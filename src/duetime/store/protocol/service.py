@@ -314,7 +314,7 @@ class Breakers(Protocol):
         """Count the results of attempts, and let breakers open, probe or recover by the policy. Returns the state of
         each of these targets, with the counts of all nodes within the window."""
 
-    async def tend_breakers(self) -> int:
+    async def advance_breakers(self) -> int:
         """Move breakers whose time is over: from open to probing, from recovering to closed. Returns how many."""
 
     async def breakers(self, tenant_id: int) -> list[Breaker]:
@@ -469,7 +469,7 @@ class Events(Protocol):
     async def keep_listening(self, period: timedelta) -> EventMark:
         """Write events for at least `period` from now. Returns the position after which new ones appear."""
 
-    async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+    async def append_events(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
         """Append an event that no change of a row causes."""
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
@@ -485,7 +485,7 @@ class HearingRule(NamedTuple):
 
 
 class Notifications(Protocol):
-    """What tenants want to be told, how far they have been told, and the figures that they have watched."""
+    """Subscriptions of tenants, the position up to which events were sent, and the figures that alert rules watch."""
 
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
         """Create or replace a subscription. Everything that commits after this call is notified, even if no node is
@@ -540,7 +540,7 @@ class Notifications(Protocol):
         """Store the state of an alert, except `told`; false if its version is not `seen` any more, or its rule has
         changed. A success that was heard of since it was read stays."""
 
-    async def alert_told(self, alert: Alert) -> None:
+    async def mark_alert_notified(self, alert: Alert) -> None:
         """Record that the notifications about this version are stored."""
 
     async def hearing_alerts(self) -> list[HearingRule]:

@@ -5,10 +5,10 @@ from datetime import datetime
 from uuid import UUID
 
 from duetime.model.lane import LaneKey, trial_after
-from duetime.model.suspicion import Loss, TaskOf
+from duetime.model.suspicion import LostRun, TaskOf
 
 
-def deaths_of_jobs(losses: Iterable[Loss]) -> dict[tuple[int, str, UUID], tuple[int, datetime]]:
+def deaths_of_jobs(losses: Iterable[LostRun]) -> dict[tuple[int, str, UUID], tuple[int, datetime]]:
     """How many workers each job has lost with these runs, and when the last one died. A worker counts once, even with
     several of them."""
     workers: dict[tuple[int, str, UUID], dict[UUID, datetime]] = {}
@@ -18,7 +18,7 @@ def deaths_of_jobs(losses: Iterable[Loss]) -> dict[tuple[int, str, UUID], tuple[
     return {job: (len(died), max(died.values())) for job, died in sorted(workers.items())}
 
 
-def worst_of_tasks(losses: Iterable[Loss], in_a_row: Mapping[UUID, int]) -> dict[TaskOf, tuple[int, datetime]]:
+def worst_of_tasks(losses: Iterable[LostRun], in_a_row: Mapping[UUID, int]) -> dict[TaskOf, tuple[int, datetime]]:
     """The most workers that a run or a job of each task has lost in a row, and when the last one died."""
     worst: dict[TaskOf, tuple[int, datetime]] = {}
     for loss in losses:
@@ -28,10 +28,10 @@ def worst_of_tasks(losses: Iterable[Loss], in_a_row: Mapping[UUID, int]) -> dict
     return worst
 
 
-def trial_lanes(losses: Sequence[Loss], in_a_row: Mapping[UUID, int]) -> dict[UUID, LaneKey]:
+def trial_lanes(losses: Sequence[LostRun], in_a_row: Mapping[UUID, int]) -> dict[UUID, LaneKey]:
     """The lane in which each run is tried next."""
     return {loss.run_id: loss.lane.on_trial(trial_after(_count(loss, in_a_row))) for loss in losses}
 
 
-def _count(loss: Loss, in_a_row: Mapping[UUID, int]) -> int:
+def _count(loss: LostRun, in_a_row: Mapping[UUID, int]) -> int:
     return max(loss.lost, in_a_row.get(loss.job_id, 0))

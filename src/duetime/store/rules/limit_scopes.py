@@ -13,16 +13,16 @@ from duetime.errors import QuotaExceeded
 from duetime.ids import show
 from duetime.model.job import Options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, problem_of, scopes_of_run
-from duetime.model.suspicion import Losses, Suspicion
+from duetime.model.limits import Candidate, LimitKind, LimitState, Scope, Terms, problem_of, scopes_of_run
+from duetime.model.suspicion import LostCount, Suspicion
 
 log = logging.getLogger("duetime.store")
 
 _PEEK = 500
 _PEEK_AT_LEAST = 20
-LINE = 1000
+MOVED_AT_ONCE = 1000
 """How many runs of a wait queue get new moments at a time."""
-LEFT_AT_ONCE = 100_000
+RELEASED_AT_ONCE = 100_000
 """How many runs leave a wait queue in one transaction."""
 ROUNDS = 20
 """How often a claim looks again when all runs that it saw had to leave their lane."""
@@ -74,7 +74,7 @@ class Rules(msgspec.Struct, frozen=True):
             if kind == RuleKind.WEIGHT:
                 weights[tenant_id] = number
             elif kind in (RuleKind.SUSPECT_TASK, RuleKind.SUSPECT_JOB):
-                losses.append(Losses((tenant_id, name), number, age, kind == RuleKind.SUSPECT_JOB))
+                losses.append(LostCount((tenant_id, name), number, age, kind == RuleKind.SUSPECT_JOB))
             elif kind == RuleKind.STREAMS:
                 has_streams = True
             else:
@@ -124,7 +124,7 @@ class Stepped(NamedTuple):
     @property
     def has_more(self) -> bool:
         """Whether more runs may wait for a rate that was removed; under a new rate they wait for their moments."""
-        return not self.has_rate and self.left >= LEFT_AT_ONCE
+        return not self.has_rate and self.left >= RELEASED_AT_ONCE
 
 
 class Said:
@@ -143,12 +143,12 @@ class Said:
         for scope in scopes:
             self.terms.setdefault(scope, Terms())
 
-    def forgotten(self, books: Mapping[Scope, Book]) -> dict[Scope, Terms]:
+    def forgotten(self, states: Mapping[Scope, LimitState]) -> dict[Scope, Terms]:
         """The terms that must be stored again, because the limit was removed in the meantime."""
         return {
             scope: terms
             for scope, terms in self._before.items()
-            if any(terms) and books[scope].is_blank and not books[scope].is_busy
+            if any(terms) and states[scope].is_blank and not states[scope].is_busy
         }
 
 

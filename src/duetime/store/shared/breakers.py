@@ -16,7 +16,7 @@ from duetime.model.breaker import (
     after_attempts,
     after_time,
 )
-from duetime.store.rules.limit_scopes import LEFT_AT_ONCE, Stepped
+from duetime.store.rules.limit_scopes import RELEASED_AT_ONCE, Stepped
 from duetime.store.shared.transaction import SharedRole, Transaction
 
 _CAP = 200_000
@@ -49,14 +49,14 @@ class BreakerRole(SharedRole):
         await self._let_go(*stepped)
         return found
 
-    async def tend_breakers(self) -> int:
-        async def tend_one(transaction: Transaction) -> Stepped | None:
+    async def advance_breakers(self) -> int:
+        async def advance_one(transaction: Transaction) -> Stepped | None:
             """In its own transaction, so that other nodes do not wait for its writes."""
             due = await transaction.row("due_breaker")
             return None if due is None else await _step(transaction, (due["tenant_id"], due["target"]), after_time)
 
         count = 0
-        while (stepped := await self.transactions.run(tend_one)) is not None:
+        while (stepped := await self.transactions.run(advance_one)) is not None:
             await self._let_go(stepped)
             count += 1
         await self.transactions.execute("prune_attempts", age=WINDOW * 2)
@@ -67,7 +67,7 @@ class BreakerRole(SharedRole):
         self.ready.announce(any(stepped))
         for step in stepped:
             while step is not None and step.has_more:
-                left = await self.transactions.value("leave_lines", id=step.limit_id, limit=LEFT_AT_ONCE)
+                left = await self.transactions.value("release_rate_queue", id=step.limit_id, limit=RELEASED_AT_ONCE)
                 step = step._replace(left=left)
 
     async def breakers(self, tenant_id: int) -> list[Breaker]:
@@ -130,6 +130,6 @@ async def _step(transaction: Transaction, target: Target, decide: Decide) -> Ste
     limits = {"running": step.running, "rate": rate and rate.count, "period": rate and rate.period}
     limit_id: int = await transaction.value("set_target_limit", **of, **limits)
     await transaction.execute("forget_attempts", **of)
-    left = await transaction.value("leave_lines", id=limit_id, limit=LEFT_AT_ONCE)
+    left = await transaction.value("release_rate_queue", id=limit_id, limit=RELEASED_AT_ONCE)
     await transaction.execute("unpark", id=limit_id, ids=[limit_id])
     return Stepped(limit_id, left, has_rate=rate is not None)

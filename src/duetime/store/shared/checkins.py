@@ -73,9 +73,9 @@ class CheckInRole(SharedRole):
         )
         return kept > 0
 
-    async def checkin_told(self, stored: StoredCheckIn) -> None:
+    async def mark_checkin_notified(self, stored: StoredCheckIn) -> None:
         await self.transactions.execute(
-            "checkin_told",
+            "mark_checkin_notified",
             tenant_id=stored.tenant_id,
             name=stored.check.name,
             version=stored.version,

@@ -22,7 +22,7 @@ from duetime.store.rules.job_control import (
 )
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.edits import steerable
-from duetime.store.shared.events import tell
+from duetime.store.shared.events import append_events
 from duetime.store.shared.reads import find_job, find_run
 from duetime.store.shared.suspects import put_on_trial
 from duetime.store.shared.transaction import NewRun, Row, RunMaker, SharedRole, Skipped, Transaction
@@ -33,7 +33,7 @@ class ControlRole(SharedRole):
         async def work(transaction: Transaction) -> Job:
             await stop_job(transaction, self.run_maker, tenant_id, job_id)
             job, _ = await find_job(transaction, tenant_id, job_id)
-            await tell(transaction, EventKind.CHANGED, tenant_id, [job_id])
+            await append_events(transaction, EventKind.CHANGED, tenant_id, [job_id])
             return job
 
         job = await self.transactions.of(tenant_id).run(work)
@@ -150,7 +150,7 @@ async def _resume(transaction: Transaction, tenant_id: int, job_id: UUID, row: R
 
 async def _set_state(transaction: Transaction, tenant_id: int, job_id: UUID, state: JobState) -> None:
     await transaction.execute("set_job_state", tenant_id=tenant_id, job_id=job_id, state=state)
-    await tell(transaction, EventKind.CHANGED, tenant_id, [job_id])
+    await append_events(transaction, EventKind.CHANGED, tenant_id, [job_id])
 
 
 async def stop_job(transaction: Transaction, run_maker: RunMaker, tenant_id: int, job_id: UUID) -> None:
@@ -180,7 +180,7 @@ async def _cancel_once(transaction: Transaction, run_maker: RunMaker, tenant_id:
     await transaction.execute("note_cancelled_once", **of_job, run_id=run_id)
     await transaction.execute("drop_cursor", job_id=job_id)
     await transaction.execute("drop_job", **of_job)
-    await tell(transaction, EventKind.CANCELLED, tenant_id, [run_id])
+    await append_events(transaction, EventKind.CANCELLED, tenant_id, [run_id])
 
 
 async def stop_runs(

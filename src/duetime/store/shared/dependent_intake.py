@@ -25,7 +25,7 @@ from duetime.store.rules.dependents import (
     why_cancelled_at_once,
 )
 from duetime.store.rules.placement import Placed, past_note
-from duetime.store.shared.events import tell
+from duetime.store.shared.events import append_events
 from duetime.store.shared.settling import cancel_blocked
 from duetime.store.shared.transaction import Table, Transaction
 
@@ -70,7 +70,7 @@ async def insert_dependents(
         for parent in on.parents
     ]
     await put_dependencies(transaction, tenant_id, dependents.values(), edges)
-    await tell(transaction, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
+    await append_events(transaction, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
     fates = {job_id: decide(item.rule, item.tally) for job_id, item in dependents.items()}
     reasons = {
         job_id: why_cancelled_at_once(depends_on[job_id], standing)
@@ -139,7 +139,7 @@ async def insert_follower(transaction: Transaction, tenant_id: int, placed: Plac
     )
     wanted = WANTED[job.schedule.on]
     await transaction.execute("put_follower", **of_job, parent_id=job.schedule.job, wanted=wanted)
-    await tell(transaction, EventKind.SUBMITTED, tenant_id, [job.id])
+    await append_events(transaction, EventKind.SUBMITTED, tenant_id, [job.id])
     return Submitted(job.id, None, created=placed.created)
 
 

@@ -21,7 +21,7 @@ from duetime.store.rules.edits import (
 from duetime.store.rules.job_control import check_steerable
 from duetime.store.rules.placement import leaves_out_days
 from duetime.store.shared.calendars import hold_calendars, use_other_calendars
-from duetime.store.shared.events import tell
+from duetime.store.shared.events import append_events
 from duetime.store.shared.label_rows import put_labels_again
 from duetime.store.shared.reads import find_job
 from duetime.store.shared.transaction import Row, RunMaker, SharedRole, Transaction
@@ -62,7 +62,7 @@ class JobEdit:
             if edit.content.options != row["options"]:
                 options = (row["options"], edit.content.options)
                 await put_labels_again(self._transaction, self._tenant_id, self._job_id, *options)
-            await tell(self._transaction, EventKind.CHANGED, self._tenant_id, [self._job_id])
+            await append_events(self._transaction, EventKind.CHANGED, self._tenant_id, [self._job_id])
         return edit
 
     async def _plan(self, row: Row, runs: Sequence[LiveRun], changes: Changes) -> Edit | None:

@@ -43,7 +43,9 @@ class SharedErasures(SharedRole, ABC):
                     remedy="delete its jobs, or the database",
                 )
             if tenant.state is TenantState.DELETING:
-                raise Conflict("the tenant is to be deleted already", field="tenant", remedy="wait until it is erased")
+                raise Conflict(
+                    "the tenant is already scheduled for deletion", field="tenant", remedy="wait until it is erased"
+                )
             await transaction.execute(
                 "plan_erasure",
                 tenant_id=tenant_id,
@@ -67,9 +69,9 @@ class SharedErasures(SharedRole, ABC):
             tenant = await _tenant(transaction, tenant_id)
             row = await transaction.row("lock_erasure", tenant_id=tenant_id)
             if row is None or tenant.state is not TenantState.DELETING:
-                raise Conflict("the tenant is not to be deleted", field="tenant")
+                raise Conflict("the tenant is not scheduled for deletion", field="tenant")
             if not await transaction.execute("withdraw_erasure", tenant_id=tenant_id):
-                raise Conflict("the tenant is being erased: that cannot be taken back", field="tenant")
+                raise Conflict("the tenant is being erased already: its deletion cannot be undone", field="tenant")
             await transaction.execute("set_tenant_state", tenant_id=tenant_id, state=row["state_before"])
 
         await self.transactions.run(work)

@@ -20,9 +20,9 @@ class EventRole(SharedRole):
         await self.transactions.execute("keep_listening", period=period)
         return EventMark(await self.transactions.value("last_mark"))
 
-    async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+    async def append_events(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
         if ids:
-            await self.transactions.execute("tell", kind=kind, tenant_id=tenant_id, ids=list(ids))
+            await self.transactions.execute("append_events", kind=kind, tenant_id=tenant_id, ids=list(ids))
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
         rows = await self.transactions.rows("list_events", after=after, limit=limit)
@@ -32,16 +32,16 @@ class EventRole(SharedRole):
         ]
 
 
-async def tell(transaction: Transaction, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
-    """Note for listeners what this transaction did to jobs or runs."""
+async def append_events(transaction: Transaction, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+    """Append events about what this transaction did to jobs or runs."""
     if ids:
-        await transaction.execute("tell", kind=kind, tenant_id=tenant_id, ids=list(ids))
+        await transaction.execute("append_events", kind=kind, tenant_id=tenant_id, ids=list(ids))
 
 
-async def tell_of_runs(transaction: Transaction, kind: EventKind, runs: Rows) -> None:
-    """Note for listeners what this transaction did to runs of any tenants."""
+async def append_run_events(transaction: Transaction, kind: EventKind, runs: Rows) -> None:
+    """Append events about what this transaction did to runs of any tenants."""
     by_tenant: dict[int, list[UUID]] = defaultdict(list)
     for run in runs:
         by_tenant[run["tenant_id"]].append(run["id"])
     for tenant_id, ids in by_tenant.items():
-        await tell(transaction, kind, tenant_id, ids)
+        await append_events(transaction, kind, tenant_id, ids)

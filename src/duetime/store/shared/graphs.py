@@ -29,7 +29,7 @@ from duetime.store.rules.replays import Repeat, repeat
 from duetime.store.shared.answers import answer_row, find_answer
 from duetime.store.shared.control import stop_runs
 from duetime.store.shared.dependent_intake import RUN, insert_runs, put_dependencies
-from duetime.store.shared.events import tell
+from duetime.store.shared.events import append_events
 from duetime.store.shared.label_rows import put_labels_of
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.shared.settling import SettlingRole, settle_graph
@@ -128,7 +128,7 @@ class GraphRole(SettlingRole):
         opened = list(zip(job_ids, run_ids, strict=True))
         await transaction.put("open_nodes", ("job_id", "run_id"), opened, tenant_id=tenant_id)
         await transaction.execute("open_graph", tenant_id=tenant_id, graph_id=graph.item.id, unended=len(nodes))
-        await tell(transaction, EventKind.FIRED, tenant_id, run_ids)
+        await append_events(transaction, EventKind.FIRED, tenant_id, run_ids)
 
     async def parents(
         self, tenant_id: int, run_id: UUID, after: UUID | None = None, limit: int = 100
@@ -180,7 +180,7 @@ async def _insert(transaction: Transaction, tenant_id: int, graph: NewGraph, lan
     ]
     await transaction.put("insert_nodes", ("job_id", "place", "name", "task", "run_id"), rows, **of_graph)
     await put_labels_of(transaction, tenant_id, jobs)
-    await tell(transaction, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
+    await append_events(transaction, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
     if graph.idempotency_key is not None:
         request = KeyedRequest(graph.idempotency_key, graph.fingerprint)
         await transaction.execute("put_answer", **answer_row(tenant_id, request, job_id=graph.id))

@@ -130,9 +130,9 @@ class NotifyingRole(SharedRole):
         )
         return kept > 0
 
-    async def alert_told(self, alert: Alert) -> None:
+    async def mark_alert_notified(self, alert: Alert) -> None:
         await self.transactions.execute(
-            "alert_told", tenant_id=alert.tenant_id, name=alert.rule.name, version=alert.version
+            "mark_alert_notified", tenant_id=alert.tenant_id, name=alert.rule.name, version=alert.version
         )
 
     async def hearing_alerts(self) -> list[HearingRule]:

@@ -3,12 +3,12 @@
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from duetime.model.suspicion import Loss
+from duetime.model.suspicion import LostRun
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
 from duetime.store.rules.strays import ClaimStanding
 from duetime.store.shared.hand_over import Complete, reap_late
-from duetime.store.shared.suspects import suspect, tend_suspects
+from duetime.store.shared.suspects import reassess_suspects, suspect
 from duetime.store.shared.transaction import Row, RunMaker, Transaction
 
 
@@ -35,7 +35,7 @@ async def reap_claims(
         judged += len(lost)
     late, room = await reap_late(transaction, complete, limit, judge)
     await transaction.execute("forget_cancels")
-    await tend_suspects(transaction)
+    await reassess_suspects(transaction)
     return Reaped(judged + late, freed | room, has_suspects)
 
 
@@ -49,7 +49,7 @@ async def _reap_dead(
     keys = await run_maker.keys(transaction, [row["home_lane"] for rows in lost for row in rows])
     now = await transaction.now()
     losses = [
-        Loss(
+        LostRun(
             row["id"],
             claim["worker_id"],
             row["job_id"],

@@ -17,7 +17,7 @@ from duetime.store.rules.caller_keys import Repeated
 from duetime.store.rules.replays import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
 from duetime.store.shared.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.shared.control import stop_job
-from duetime.store.shared.events import tell
+from duetime.store.shared.events import append_events
 from duetime.store.shared.reads import find_job, find_run
 from duetime.store.shared.transaction import Row, Rows, SharedRole, Transaction, found
 
@@ -32,7 +32,7 @@ class ReplayRole(SharedRole):
                 await transaction.execute("forget_key", **of_job, key=job.options.key)
             await transaction.execute("mark_deleted", **of_job)
             await transaction.execute("drop_labels", **of_job)
-            await tell(transaction, EventKind.DELETED, tenant_id, [job_id])
+            await append_events(transaction, EventKind.DELETED, tenant_id, [job_id])
 
         await self.transactions.of(tenant_id).run(work)
         self.hints.give(Hint.CANCEL)
@@ -134,7 +134,7 @@ async def _replace(transaction: Transaction, tenant_id: int, old: Sequence[UUID]
     await transaction.put("repeat_runs", Repeat._fields, new, tenant_id=tenant_id)
     repeated = [Repeated(each, item.run_id) for each, item in zip(old, new, strict=True)]
     await keep_repeats(transaction, tenant_id, repeated)
-    await tell(transaction, EventKind.FIRED, tenant_id, [item.run_id for item in new])
+    await append_events(transaction, EventKind.FIRED, tenant_id, [item.run_id for item in new])
 
 
 async def _lock_dead(

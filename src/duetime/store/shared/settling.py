@@ -12,7 +12,7 @@ from uuid import UUID
 from duetime.model.event import EventKind
 from duetime.model.job import lane_of
 from duetime.store.rules.dependents import Ended, Following, Settlement, following, is_paused, settle, wanted_follows
-from duetime.store.shared.events import tell_of_runs
+from duetime.store.shared.events import append_run_events
 from duetime.store.shared.transaction import Rows, RunMaker, SharedRole, Transaction
 
 _MANY = 1000
@@ -66,7 +66,7 @@ async def _follow(transaction: Transaction, run_maker: RunMaker, ended: Sequence
     ends = [(row["id"], is_paused(row), len(causes[row["id"]])) for row in jobs]
     counts = [(job_id, 0, count) if paused else (job_id, count, 0) for job_id, paused, count in ends]
     await transaction.put("count_follows", ("job_id", "made", "missed"), counts)
-    await tell_of_runs(transaction, EventKind.FIRED, made)
+    await append_run_events(transaction, EventKind.FIRED, made)
 
 
 async def _settle_children(transaction: Transaction, ended: Sequence[Ended]) -> None:
@@ -96,7 +96,7 @@ async def _apply(transaction: Transaction, done: Settlement) -> None:
 async def cancel_blocked(transaction: Transaction, cancelled: Sequence[tuple[UUID, str]]) -> None:
     """End runs whose parents did not end as they want, each with the reason."""
     ended = await transaction.each("cancel_blocked", ("run_id", "reason"), cancelled)
-    await tell_of_runs(transaction, EventKind.CANCELLED, ended)
+    await append_run_events(transaction, EventKind.CANCELLED, ended)
 
 
 async def _end_nodes(transaction: Transaction, ended: Sequence[Ended]) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS, Loss
+from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS, LostRun
 from duetime.store.rules.deaths import deaths_of_jobs, trial_lanes, worst_of_tasks
 from duetime.store.shared.transaction import RunMaker, Transaction
 
 
-async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequence[Loss]) -> dict[UUID, int]:
+async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequence[LostRun]) -> dict[UUID, int]:
     """Count what these runs were lost for, of their jobs and tasks; returns the trial lane of each run."""
     if not losses:
         return {}
@@ -22,7 +22,7 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
     return {run_id: lanes[key] for run_id, key in keys.items()}
 
 
-async def tend_suspects(transaction: Transaction) -> None:
+async def reassess_suspects(transaction: Transaction) -> None:
     """Clear those that have proved harmless, and put waiting runs where their own losses and their jobs' say."""
     if await transaction.value("has_suspects"):
         cleared = await transaction.rows("clear_suspects", forget_jobs=FORGET_JOBS, forget_tasks=FORGET_TASKS)

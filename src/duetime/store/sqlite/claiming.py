@@ -16,7 +16,7 @@ from duetime.store.shared.claim_rules import read_rules
 from duetime.store.shared.queues import paused_lanes
 from duetime.store.sqlite.batches import Batch, claim_ready, claimed_runs
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.event_log import is_heard, tell_of_runs
+from duetime.store.sqlite.event_log import append_run_events, is_heard
 from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.limiting import Limited
@@ -129,7 +129,7 @@ def claim_for(
         connection.execute("keep_claim", {**this, "deadline": deadline, "run_ids": ids})
         if is_heard(connection, this["now"]):
             started = [identity(run_id) for run_id in unpacked(ids)]
-            tell_of_runs(connection, this["now"], EventKind.STARTED, started)
+            append_run_events(connection, this["now"], EventKind.STARTED, started)
     return batches
 
 

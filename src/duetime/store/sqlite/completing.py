@@ -13,7 +13,7 @@ from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
 from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.event_log import is_heard, tell_of_runs
+from duetime.store.sqlite.event_log import append_run_events, is_heard
 from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
@@ -160,7 +160,7 @@ def apply(
     exceptions = connection.rows("exceptions", pairs)
     if not exceptions and all(_says_little(item) for item in completions):
         if is_heard(connection, now):
-            _tell(connection, now, completions, (), ())
+            _append_outcome_events(connection, now, completions, (), ())
         _succeed(connection, now, completions)
         free_holds(connection, now, ids)
         return frozenset()
@@ -183,7 +183,7 @@ def apply(
         else:
             again.append(item)
     if is_heard(connection, now):
-        _tell(connection, now, little, ends, again)
+        _append_outcome_events(connection, now, little, ends, again)
     if little:
         _succeed(connection, now, little)
     if ends:
@@ -206,7 +206,7 @@ def _over(connection: Connection, refused: frozenset[UUID]) -> frozenset[UUID]:
     return refused - {identity(row[0]) for row in rows}
 
 
-def _tell(
+def _append_outcome_events(
     connection: Connection,
     now: int,
     little: Sequence[Completion],
@@ -221,7 +221,7 @@ def _tell(
     kinds[EventKind.RETRYING] = [item.run_id for item in again]
     for kind, run_ids in kinds.items():
         if run_ids:
-            tell_of_runs(connection, now, kind, run_ids)
+            append_run_events(connection, now, kind, run_ids)
 
 
 def _says_little(item: Completion) -> bool:

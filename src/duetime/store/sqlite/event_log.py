@@ -13,20 +13,20 @@ def is_heard(connection: Connection, now: int) -> bool:
     return bool(connection.value("is_heard", {"now": now}))
 
 
-def tell(connection: Connection, now: int, kind: int, tenant_id: int, ids: Sequence[UUID]) -> None:
+def append_events(connection: Connection, now: int, kind: int, tenant_id: int, ids: Sequence[UUID]) -> None:
     if ids and is_heard(connection, now):
-        _tell(connection, now, kind, tenant_id, packed(ids))
+        _append(connection, now, kind, tenant_id, packed(ids))
 
 
-def tell_of_runs(connection: Connection, now: int, kind: EventKind, run_ids: Iterable[UUID]) -> None:
+def append_run_events(connection: Connection, now: int, kind: EventKind, run_ids: Iterable[UUID]) -> None:
     """Append events of live runs of any tenants. The caller has checked that a listener exists."""
     ids = packed(run_ids)
     by_tenant: dict[int, list[bytes]] = defaultdict(list)
     for run_id, tenant_id in connection.rows("tenants_of_runs", {"ids": ids, "ids_places": places(ids)}):
         by_tenant[tenant_id].append(run_id)
     for tenant_id, found in by_tenant.items():
-        _tell(connection, now, kind, tenant_id, b"".join(found))
+        _append(connection, now, kind, tenant_id, b"".join(found))
 
 
-def _tell(connection: Connection, now: int, kind: int, tenant_id: int, ids: bytes) -> None:
-    connection.execute("tell", {"now": now, "kind": kind, "tenant_id": tenant_id, "ids": ids})
+def _append(connection: Connection, now: int, kind: int, tenant_id: int, ids: bytes) -> None:
+    connection.execute("append_events", {"now": now, "kind": kind, "tenant_id": tenant_id, "ids": ids})

@@ -16,7 +16,7 @@ from duetime.store.shared.control import stop_runs
 from duetime.store.shared.suspects import put_on_trial
 from duetime.store.sqlite.backlogs import Due, Turns
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.event_log import is_heard, tell
+from duetime.store.sqlite.event_log import append_events, is_heard
 from duetime.store.sqlite.limiting import free_parked
 from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
 from duetime.store.sqlite.role import Role
@@ -90,7 +90,7 @@ class FiringRole(Role):
         for kind, rows in ((EventKind.FIRED, runs), (EventKind.SKIPPED, skips)):
             if rows and is_heard(connection, now):
                 for tenant_id, of_tenant in rows.items():
-                    tell(connection, now, kind, tenant_id, [identity(row.run_id) for row in of_tenant])
+                    append_events(connection, now, kind, tenant_id, [identity(row.run_id) for row in of_tenant])
         make_runs(connection, now, [run for of_tenant in runs.values() for run in of_tenant], manual=False)
         skip_runs(connection, now, [skip for of_tenant in skips.values() for skip in of_tenant])
         _move_cursors(connection, now, fires)

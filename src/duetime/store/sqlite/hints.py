@@ -15,7 +15,7 @@ class _Listener:
         self._guard = Lock()
         self._pending: set[Hint] = set()
 
-    def tell(self, hint: Hint) -> None:
+    def notify(self, hint: Hint) -> None:
         with self._guard:
             if hint in self._pending:
                 return
@@ -36,7 +36,7 @@ class Hints:
 
     def give(self, hint: Hint) -> None:
         for listener in self._listeners:
-            listener.tell(hint)
+            listener.notify(hint)
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         listener = _Listener(callback)

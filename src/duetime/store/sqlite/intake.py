@@ -16,7 +16,7 @@ from duetime.store.shared.keyed_intake import KeyedIntake
 from duetime.store.shared.label_rows import put_labels_of
 from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.event_log import append_events
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import moment, stamp
@@ -46,7 +46,7 @@ class IntakeRole(Role, KeyedIntake):
         ]
         connection.many("insert_ready", rows)
         at_once(put_labels_of(SqliteTransaction(connection, now), tenant_id, jobs))
-        tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
+        append_events(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
         due_at = moment(now)
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
@@ -68,7 +68,7 @@ class IntakeRole(Role, KeyedIntake):
             answers[asked_id] = Submitted(job.id, due_at, run_id, created, past_note(job.schedule.at, due_at))
         connection.many("insert_ready", straight)
         connection.many("insert_once", later)
-        tell(connection, now, EventKind.SUBMITTED, tenant_id, [place.job.id for place in placed.values()])
+        append_events(connection, now, EventKind.SUBMITTED, tenant_id, [place.job.id for place in placed.values()])
         return answers
 
 

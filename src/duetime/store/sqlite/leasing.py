@@ -18,10 +18,10 @@ from duetime.store.sqlite.values import identity, listed, microseconds, moment, 
 
 class LeasingRole(Role):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
-        told = declarations(worker)
+        declared = declarations(worker)
 
         def work(connection: Connection, now: int) -> int:
-            _tell_tasks(connection, now, worker.tenant_id, told)
+            _declare_tasks(connection, now, worker.tenant_id, declared)
             lease_until: int = connection.value(
                 "register_worker",
                 {
@@ -90,12 +90,12 @@ class LeasingRole(Role):
         return await self.database.run(work)
 
 
-def _tell_tasks(connection: Connection, now: int, tenant_id: int | None, told: Sequence[Declaration]) -> None:
-    if not told:
+def _declare_tasks(connection: Connection, now: int, tenant_id: int | None, declared: Sequence[Declaration]) -> None:
+    if not declared:
         return
     of_tenant = {"tenant_id": tenant_id}
     ((before, _),) = connection.rows("count_tasks", of_tenant)
-    connection.many("tell_tasks", [{**of_tenant, **each._asdict(), "now": now} for each in told])
+    connection.many("declare_tasks", [{**of_tenant, **each._asdict(), "now": now} for each in declared])
     # Counted once for all rows: a trigger would count after each of thousands.
     ((count, most),) = connection.rows("count_tasks", of_tenant)
     if most is not None and count > max(before, most):

@@ -8,11 +8,11 @@ from uuid import UUID
 from duetime.model.attempt import Claimed
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, Line, Scope, Terms, admit, give_back, room_for, room_of
+from duetime.model.limits import Candidate, LimitState, RateQueue, Scope, Terms, admit, give_back, room_for, room_of
 from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
-    LINE,
+    MOVED_AT_ONCE,
     ROUNDS,
     Rules,
     Said,
@@ -43,7 +43,7 @@ class Limited:
         self._connection = connection
         self._now = now
         self._rules = rules
-        self._books: dict[Scope, Book] = {}
+        self._states: dict[Scope, LimitState] = {}
 
     def claim(
         self, this: Mapping[str, Any], lane_id: int, key: LaneKey, take: int, announced: Sequence[UUID] | None = None
@@ -51,13 +51,13 @@ class Limited:
         shared = [scope for scope in shared_scopes(key) if self._rules.is_set(scope)]
         self._hold(dict.fromkeys(shared, Terms()))
         if not key.keyed and announced is None:
-            count = room_for(self._books, shared, take)
+            count = room_for(self._states, shared, take)
             runs = claim_ready(self._connection, this, lane_id, count).read() if count else []
-            give_back(self._books, shared, count - len(runs))
+            give_back(self._states, shared, count - len(runs))
             self._remember(runs, shared, {})
             return runs
         for number in range(ROUNDS):
-            room = room_of(self._books, shared, take)
+            room = room_of(self._states, shared, take)
             heads = self._heads(lane_id, room, number, announced) if room else []
             runs, again = self._claim_chosen(this, key, shared, take, heads)
             if runs or not again:
@@ -92,8 +92,8 @@ class Limited:
             said.hear(scopes, again=bool(put_off))
             seen.append(candidate(identity(run_id), bool(put_off), scopes))
         self._hold(said.terms)
-        self._hold(said.forgotten(self._books))
-        chosen, parked, later = admit(seen, self._books, shared, take)
+        self._hold(said.forgotten(self._states))
+        chosen, parked, later = admit(seen, self._states, shared, take)
         for run_id, limit_id in parked:
             self._connection.execute("park_runs", {"run_id": run_id.bytes, "limit_id": limit_id})
         for run_id, limit_id, at in later:
@@ -111,22 +111,28 @@ class Limited:
 
     def _hold(self, scopes: Mapping[Scope, Terms]) -> None:
         for scope, said in scopes.items():
-            if scope not in self._books or any(said):
+            if scope not in self._states or any(said):
                 period = None if said.period is None else microseconds(said.period)
                 words = {"running": said.running, "rate": said.rate, "period": period, "now": self._now}
                 limit_id = self._connection.value("hold_limits", {**scope._asdict(), **words})
-                book = self._books[scope] = self._count(limit_id)
-                if (gap := book.gap()) is not None:
-                    interval = microseconds(book.interval)
-                    line = {"id": limit_id, "at": stamp(gap), "interval": interval, "now": self._now, "limit": LINE}
-                    self._connection.execute("lay_lines", line)
-                    book.lay(self._count(limit_id).line)
+                state = self._states[scope] = self._count(limit_id)
+                if (gap := state.gap()) is not None:
+                    interval = microseconds(state.interval)
+                    line = {
+                        "id": limit_id,
+                        "at": stamp(gap),
+                        "interval": interval,
+                        "now": self._now,
+                        "limit": MOVED_AT_ONCE,
+                    }
+                    self._connection.execute("schedule_rate_queues", line)
+                    state.set_queue(self._count(limit_id).queue)
 
-    def _count(self, limit_id: int) -> Book:
+    def _count(self, limit_id: int) -> LimitState:
         running, live, rate, period, started, free_at, is_due, first_at, last_at = self._connection.rows(
             "count_limits", {"id": limit_id, "now": self._now}
         )[0]
-        return Book(
+        return LimitState(
             limit_id,
             moment(self._now),
             running=running,
@@ -135,7 +141,7 @@ class Limited:
             period=None if period is None else duration(period),
             started=started,
             free_at=maybe_moment(free_at),
-            line=Line(bool(is_due), maybe_moment(first_at), maybe_moment(last_at)),
+            queue=RateQueue(bool(is_due), maybe_moment(first_at), maybe_moment(last_at)),
         )
 
     def _remember(self, runs: Sequence[Claimed], shared: Sequence[Scope], chosen: Mapping[UUID, Candidate]) -> None:
@@ -143,11 +149,11 @@ class Limited:
         starts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
         for run in runs:
             own = chosen[run.run_id].scopes if chosen else ()
-            for book in (self._books[scope] for scope in (*shared, *own)):
-                if book.counts_running:
-                    holds.append((book.limit_id, run.run_id.bytes, run.fence))
-                if book.period is not None:
-                    starts[book.limit_id] = (microseconds(book.period), starts[book.limit_id][1] + 1)
+            for state in (self._states[scope] for scope in (*shared, *own)):
+                if state.counts_running:
+                    holds.append((state.limit_id, run.run_id.bytes, run.fence))
+                if state.period is not None:
+                    starts[state.limit_id] = (microseconds(state.period), starts[state.limit_id][1] + 1)
         if holds:
             self._connection.many("keep_holds", holds)
         for limit_id, (period, count) in starts.items():

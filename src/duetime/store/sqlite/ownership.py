@@ -146,7 +146,7 @@ class Ownership:
                 raise
         else:
             return
-        began, told = monotonic(), False
+        began, was_reported = monotonic(), False
         with _waiting(resolved):
             while True:
                 sleep(random.uniform(_LOOK_EVERY / 2, _LOOK_EVERY))
@@ -156,9 +156,9 @@ class Ownership:
                     waited = monotonic() - began
                     if error.owner_serves or waited > self._lock_timeout:
                         raise
-                    if waited > _TELL_AFTER and not told:
+                    if waited > _TELL_AFTER and not was_reported:
                         log.warning("waiting, for up to %.0f s: %s", self._lock_timeout, error.message)
-                        told = True
+                        was_reported = True
                 else:
                     return
 

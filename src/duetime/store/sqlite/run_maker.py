@@ -6,7 +6,7 @@ from duetime.model.event import EventKind
 from duetime.model.lane import LaneKey
 from duetime.store.shared.transaction import NewRun, Skipped, Transaction
 from duetime.store.sqlite import occurrences
-from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.event_log import append_events
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.transaction import SqliteTransaction
 from duetime.store.sqlite.values import stamp
@@ -38,7 +38,7 @@ class SqliteRunMaker:
         ]
         occurrences.make_runs(connection, now, made, manual=True)
         if runs:
-            tell(connection, now, EventKind.FIRED, runs[0].tenant_id, [run.run_id for run in runs])
+            append_events(connection, now, EventKind.FIRED, runs[0].tenant_id, [run.run_id for run in runs])
 
     async def skip(self, transaction: Transaction, skips: Sequence[Skipped]) -> None:
         connection, now = _of(transaction).connection, _of(transaction).at
@@ -48,7 +48,7 @@ class SqliteRunMaker:
         ]
         occurrences.skip_runs(connection, now, rows)
         if skips:
-            tell(connection, now, EventKind.SKIPPED, skips[0].tenant_id, [item.run_id for item in skips])
+            append_events(connection, now, EventKind.SKIPPED, skips[0].tenant_id, [item.run_id for item in skips])
 
 
 def _of(transaction: Transaction) -> SqliteTransaction:

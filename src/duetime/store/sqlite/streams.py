@@ -16,7 +16,7 @@ from duetime.store.shared.label_rows import put_labels
 from duetime.store.shared.streams import StreamQueueRole
 from duetime.store.sqlite.claiming import serves
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.event_log import append_events
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, moment, packed, places, unpacked
@@ -44,7 +44,7 @@ class StreamsRole(Role, StreamQueueRole):
             connection.many("end_carried", [_end_row(end, lanes[end.run.lane], now, worker_id) for end in accepted])
             runs = [end.run for end in accepted]
             _label(connection, now, runs)
-            _tell(connection, now, runs, (EventKind.SUBMITTED, EventKind.STARTED, EventKind.SUCCEEDED))
+            _append_carried_events(connection, now, runs, (EventKind.SUBMITTED, EventKind.STARTED, EventKind.SUCCEEDED))
             return frozenset(end.run.run_id for end in ends) - fresh
 
         return await self.database.run(work)
@@ -86,11 +86,11 @@ class StreamsRole(Role, StreamQueueRole):
                 claim = {"deadline": min(ends, default=None), "run_ids": packed(run.run_id for run in of_seat)}
                 connection.execute("keep_claim", {**(holds[place] or {}), **claim})
             _label(connection, now, stored)
-            _tell(
+            _append_carried_events(
                 connection, now, stored, (EventKind.SUBMITTED, *((EventKind.RETRYING,) if landing.is_suspect else ()))
             )
             started = [run for of_seat in held.values() for run in of_seat]
-            _tell(connection, now, started, (EventKind.STARTED,))
+            _append_carried_events(connection, now, started, (EventKind.STARTED,))
             return Stored(now, frozenset(run.run_id for run in started) if landing.is_shared else fresh, lanes)
 
         return await self.database.run(work)
@@ -160,13 +160,15 @@ def _label(connection: Connection, now: int, runs: Sequence[CarriedRun]) -> None
         at_once(put_labels(transaction, run.lane.tenant_id, (), [(payload_id, run.job_id)]))
 
 
-def _tell(connection: Connection, now: int, runs: Sequence[CarriedRun], kinds: Iterable[EventKind]) -> None:
+def _append_carried_events(
+    connection: Connection, now: int, runs: Sequence[CarriedRun], kinds: Iterable[EventKind]
+) -> None:
     """The events of carried runs come late, because nothing was stored before."""
     for kind in kinds:
         for tenant_id in sorted({run.lane.tenant_id for run in runs}):
             of_tenant = [run for run in runs if run.lane.tenant_id == tenant_id]
             ids = [run.job_id if kind.of_jobs else run.run_id for run in of_tenant]
-            tell(connection, now, kind, tenant_id, ids)
+            append_events(connection, now, kind, tenant_id, ids)
 
 
 def _end_row(end: CarriedEnd, lane_id: int, now: int, worker_id: UUID) -> tuple[Any, ...]:

@@ -113,8 +113,8 @@ class StoreObserver:
         self.meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
         if self.tracer is not None:
             # A lane that was not read here yet is another node's: its runs were claimed all the same.
-            told = [(run, self._lanes.get(run.lane_id)) for run in claimed if run.options is not None]
-            messages = [message_of(run, lane) for run, lane in told if lane is not None]
+            placed = [(run, self._lanes.get(run.lane_id)) for run in claimed if run.options is not None]
+            messages = [message_of(run, lane) for run, lane in placed if lane is not None]
             self.tracer.claimed(messages, at, _moment(self.tracer))
 
     def ended(self, worker_id: UUID | None, completions: Sequence[Completion], refused: frozenset[UUID]) -> None:

@@ -444,8 +444,8 @@ def _own_keys(*keys: tuple[str | None, str | None]) -> Iterator[None]:
     except (KeyReused, KeyInFlight) as error:
         for given, kept in keys:
             if kept is not None and repr(kept) in error.message:
-                told = error.message.replace(repr(kept), repr(given))
-                raise type(error)(told, field=error.field, remedy=error.remedy) from None
+                message = error.message.replace(repr(kept), repr(given))
+                raise type(error)(message, field=error.field, remedy=error.remedy) from None
         raise
 
 

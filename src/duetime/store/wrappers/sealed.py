@@ -270,7 +270,7 @@ class SealedLists(_Sealed[Lists]):
 class SealedNotifications(_Sealed[Notifications]):
     def __init__(self, inner: Notifications, sealing: Sealing) -> None:
         super().__init__(inner, sealing)
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
         """Subscriptions that were reported as unreadable: they are read twice a second."""
 
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
@@ -294,8 +294,8 @@ class SealedNotifications(_Sealed[Notifications]):
         try:
             return _sent_to(found, self._sealing.sealer.open_text(address, belongs_to=owner))
         except SealBroken as error:
-            if (tenant_id, found.name) not in self._told:
-                self._told.add((tenant_id, found.name))
+            if (tenant_id, found.name) not in self._reported:
+                self._reported.add((tenant_id, found.name))
                 log.error("the address of the %s cannot be opened, nothing is sent: %s", owner, reason_of(error))
             return _sent_to(found, NO_ADDRESS)
 

@@ -37,7 +37,7 @@ _REFUSED = {
 }
 _LOOK = 30.0
 """Seconds after which the partitions are counted again."""
-_WORTH_TELLING = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError._TRANSPORT}
+_REPORTED_ERRORS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError._TRANSPORT}
 
 
 def client_settings(at: AtKafka, servers: list[str], password: str | None) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class KafkaPublisher:
         return found
 
     def _hear(self, error: KafkaError) -> None:
-        if error.code() in _WORTH_TELLING:
+        if error.code() in _REPORTED_ERRORS:
             self._said = error
 
     def _serve(self) -> None:

@@ -4,12 +4,12 @@ import { html } from "../core/view.js";
 import { number, relative, title } from "../core/words.js";
 import { Badge, Exact, Head } from "./basics.js";
 
-const told = (each) => `${number(each.depth)} in ${each.queue}, ${title(each.priority)} priority${each.oldest ? `, the oldest since ${relative(each.oldest)}` : ""}`;
+const inStream = (each) => `${number(each.depth)} in ${each.queue}, ${title(each.priority)} priority${each.oldest ? `, the oldest since ${relative(each.oldest)}` : ""}`;
 
 /** The messages in streams, which a list of runs or jobs does not contain. */
 export function InStreams({ found }) {
   if (!found || !found.length) return null;
-  return html`<p class="hint">Not in this list: messages in streams. ${found.map(told).join("; ")}.</p>`;
+  return html`<p class="hint">Not in this list: messages in streams. ${found.map(inStream).join("; ")}.</p>`;
 }
 
 /** A run or job that has no row, and may be in a stream. */

@@ -54,12 +54,12 @@ def nearest(text: str, place: Place) -> list[str]:
         return -matcher.ratio()
 
     ranked = sorted(PHRASES, key=distance)
-    mended = " ".join(_mended(word) for word in lowered.split())
+    corrected = " ".join(_corrected(word) for word in lowered.split())
     try:
-        _understand(mended, place)
+        _understand(corrected, place)
     except (NotUnderstood, InvalidInput):
         return ranked[:3]
-    return list(dict.fromkeys([mended, *ranked]))[:3]
+    return list(dict.fromkeys([corrected, *ranked]))[:3]
 
 
 def _understand(text: str, place: Place) -> Schedule:
@@ -85,7 +85,7 @@ def _orders(tokens: list[str], place: Place) -> Iterator[list[str]]:
             yield words.rest_first()
 
 
-def _mended(word: str) -> str:
+def _corrected(word: str) -> str:
     if not word.isalpha() or word in VOCABULARY or len(word) > LONGEST_WORD:
         return word
     return next(iter(get_close_matches(word, VOCABULARY, n=1, cutoff=0.7)), word)

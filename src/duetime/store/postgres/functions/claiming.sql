@@ -53,7 +53,7 @@ noted as (
         select {worker}, {number}, {moment}, min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
         from taken t {of_each}
     ),
-    told as (
+    appended as (
         insert into duetime.events (at, kind, tenant_id, ids)
         select {moment}, EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id

@@ -30,7 +30,7 @@ begin
             d.timeout_ms, d.args, d.options
         from done d
     ),
-    told as (
+    appended as (
         insert into duetime.events (at, kind, tenant_id, ids)
         select duetime.now(), EventKind.SUCCEEDED, d.tenant_id, array_agg(d.id) from done d
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by d.tenant_id
@@ -87,7 +87,7 @@ begin
             failure = excluded.failure, error = excluded.error, died_at = excluded.died_at, args = excluded.args,
             options = excluded.options
     ),
-    told as (
+    appended as (
         insert into duetime.events (at, kind, tenant_id, ids)
         select duetime.now(), d.end_state, d.tenant_id, array_agg(d.id) from done d
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by d.tenant_id, d.end_state
@@ -132,7 +132,7 @@ begin
             a.log, a.error
         from again a
     ),
-    told as (
+    appended as (
         insert into duetime.events (at, kind, tenant_id, ids)
         select duetime.now(), EventKind.RETRYING, a.tenant_id, array_agg(a.id) from again a
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by a.tenant_id

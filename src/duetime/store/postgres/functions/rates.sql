@@ -1,7 +1,7 @@
 -- Rates: runs that wait for their moment, and tokens of requests.
 
 -- Assign free moments of rates to waiting runs, in order.
-create or replace function duetime.lay_lines(ids bigint[], ats timestamptz[], intervals interval[], most integer)
+create or replace function duetime.schedule_rate_queues(ids bigint[], ats timestamptz[], intervals interval[], most integer)
 returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
@@ -27,7 +27,7 @@ begin
 end $$;
 
 -- Make runs that wait for a rate claimable again, the first ones first.
-create or replace function duetime.leave_lines(of_limit bigint, most integer) returns bigint language plpgsql
+create or replace function duetime.release_rate_queue(of_limit bigint, most integer) returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$

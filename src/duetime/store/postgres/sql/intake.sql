@@ -23,7 +23,7 @@ cursor_of as (
     select id, greatest(due_at - :look_ahead::interval, duetime.clock()), due_at
     from job where due_at > duetime.now() + :look_ahead::interval
 ),
-told as (
+appended as (
     insert into duetime.events (at, kind, tenant_id, ids)
     select duetime.now(), EventKind.SUBMITTED, :tenant_id::int, :id::uuid[] from duetime.listening l
     where l.one and l.until > duetime.now()
@@ -38,7 +38,7 @@ with stored as (
         as j(id, run_id, lane_id, args, options, timeout_ms)
     where (select duetime.use_lanes($8::int[], $9::bigint[]))
 ),
-told as (
+appended as (
     insert into duetime.events (at, kind, tenant_id, ids)
     select duetime.now(), EventKind.SUBMITTED, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
 )
@@ -51,7 +51,7 @@ with job as (
     values (:id, :tenant_id, :task, :queue, :tier, :schedule, true, :args, :options, :timeout_ms, :version,
             duetime.now())
 ),
-told as (
+appended as (
     insert into duetime.events (at, kind, tenant_id, ids)
     select duetime.now(), EventKind.SUBMITTED, :tenant_id::int, array[:id::uuid] from duetime.listening l
     where l.one and l.until > duetime.now()

@@ -7,7 +7,7 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
     held_since = least(duetime.now(), case when w.lease_until > duetime.now() then w.held_since end)
 returning lease_until;
 
--- tell_tasks: keep what a worker tells of its tasks
+-- declare_tasks: store a worker's declarations of its tasks
 insert into duetime.tasks (tenant_id, name, said, arguments, digest, told_at, seen_at)
 select $1, t.name, t.said, t.arguments, t.digest, duetime.now(), duetime.now()
 from unnest($2::text[], $3::bytea[], $4::bytea[], $5::text[]) as t(name, said, arguments, digest)

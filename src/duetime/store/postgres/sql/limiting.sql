@@ -56,11 +56,11 @@ update duetime.runs r set ready_at = x.at, put_off_by = x.limit_id
 from held join unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) as x(id, limit_id, at) on x.id = held.id
 where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 
--- lay_lines: give those who wait for rates the moments that are free by now
-select duetime.lay_lines($1::bigint[], $2::timestamptz[], $3::interval[], $4);
+-- schedule_rate_queues: assign free moments of rates to the runs that wait for them
+select duetime.schedule_rate_queues($1::bigint[], $2::timestamptz[], $3::interval[], $4);
 
--- leave_lines: let those who wait for a rate be decided about anew
-select duetime.leave_lines(:id, :limit) as count;
+-- release_rate_queue: make the runs that wait for a rate claimable again
+select duetime.release_rate_queue(:id, :limit) as count;
 
 -- free_holds: runs that are over or wait again hold nothing any more; the limits that other runs may be parked by
 select duetime.free_holds($1::uuid[]);

@@ -5,7 +5,7 @@ select 1 from duetime.notifying where one for update;
 with heard as (update duetime.listening set until = 'infinity' where one and until < 'infinity')
 update duetime.notifying set number = :number where one and number is null;
 
--- listen_no_more: no tenant wants to be told any more; readers keep events coming for themselves
+-- listen_no_more: no subscription and no alert rule needs events any more; readers keep events coming for themselves
 with heard as (
     update duetime.listening set until = duetime.now() + :period::interval
     where one and until = 'infinity' and not exists (select 1 from duetime.subscriptions)

@@ -56,7 +56,7 @@ update duetime.checkins set open = :open, reason = :reason, changed_at = :change
     judge_at = case when revision = :revision then :judge_at::timestamptz else duetime.now() end
 where tenant_id = :tenant_id and name = :name and version = :seen;
 
--- checkin_told: the notifications about a version are stored
+-- mark_checkin_notified: the notifications about a version are stored
 update duetime.checkins set told = :version,
     judge_at = case when revision = :revision then :judge_at::timestamptz else judge_at end
 where tenant_id = :tenant_id and name = :name and version = :version;

@@ -1,4 +1,4 @@
--- tell: append an event about jobs or runs, if a listener exists
+-- append_events: append an event about jobs or runs, if a listener exists
 insert into duetime.events (at, kind, tenant_id, ids)
 select duetime.now(), :kind, :tenant_id, :ids::uuid[] from duetime.listening l where l.one and l.until > duetime.now();
 

@@ -69,7 +69,7 @@ set open = :open, value = :value, wrong_since = :wrong_since, changed_at = :chan
     pauses = :pauses, version = :version, message = :message
 where tenant_id = :tenant_id and name = :name and rule = :rule and version = :seen;
 
--- alert_told: the notifications about a version are stored
+-- mark_alert_notified: the notifications about a version are stored
 update duetime.alerts set told = :version where tenant_id = :tenant_id and name = :name and version = :version;
 
 -- hearing_alerts: the rules that learn of runs from events

@@ -6,7 +6,7 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
     held_since = case when lease_until > :now then min(held_since, :now) else :now end
 returning lease_until;
 
--- tell_tasks: keep what a worker tells of one of its tasks
+-- declare_tasks: store a worker's declarations of one of its tasks
 insert into tasks (tenant_id, name, said, arguments, digest, told_at, seen_at)
 values (:tenant_id, :name, :said, :arguments, :digest, :now, :now)
 on conflict (coalesce(tenant_id, -1), name) do update set said = excluded.said, arguments = excluded.arguments,

@@ -74,14 +74,14 @@ update runs set lane_id = -lane_id, parked_by = :limit_id where id = :run_id;
 -- put_off_runs: a run whose rate is used up waits for its moment
 update runs set ready_at = :at, put_off_by = :limit_id where id = :run_id;
 
--- lay_lines: give those who wait for a rate the moments that are free by now
+-- schedule_rate_queues: assign free moments of a rate to the runs that wait for it
 update runs set ready_at = x.at from (
     select id, max(:now, :at + (row_number() over (order by ready_at, id) - 1) * :interval) as at from (
         select id, ready_at from runs where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null
         order by ready_at, id limit :limit)) x
 where runs.id = x.id;
 
--- leave_lines: let those who wait for a rate be decided about anew
+-- release_rate_queue: make the runs that wait for a rate claimable again
 update runs set ready_at = :now, put_off_by = null where id in (
     select id from runs where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null
     order by ready_at, id limit :limit);

@@ -2,7 +2,7 @@
 update listening set until = 9223372036854775807 where one = 1;
 update notifying set number = :number where one = 1 and number is null;
 
--- listen_no_more: no tenant wants to be told any more; readers keep events coming for themselves
+-- listen_no_more: no subscription and no alert rule needs events any more; readers keep events coming for themselves
 update listening set until = :now + :period
 where one = 1 and until = 9223372036854775807 and not exists (select 1 from subscriptions)
         and not exists (select 1 from alerts where hears);

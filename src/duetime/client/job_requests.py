@@ -1,4 +1,4 @@
-"""What may be asked about jobs: each request by the name of its operation, without sending it."""
+"""Requests about jobs, one function per operation. They are built here and sent by the client."""
 
 from collections.abc import Iterable, Mapping
 from datetime import tzinfo
@@ -6,7 +6,19 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duetime.client.request import Ask, Length, Moment, Span, field, given, job_fields, moment, once, path, submission
+from duetime.client.request import (
+    Length,
+    Moment,
+    Request,
+    Span,
+    field,
+    given,
+    job_fields,
+    moment,
+    once,
+    path,
+    submission,
+)
 from duetime.model.target import Target
 from duetime.wire.jobs import (
     Backfilled,
@@ -37,7 +49,7 @@ def create_job(
     tz: str | tzinfo | None = None,
     idempotency_key: str | None = None,
     **options: Any,
-) -> Ask[Receipt]:
+) -> Request[Receipt]:
     """Create a job: now, at a time, after a while, on a cron line or a recurrence rule, at an interval, or `when`
     in words.
 
@@ -62,18 +74,18 @@ def create_job(
         tz=tz,
         **options,
     )
-    return Ask("POST", "/v1/jobs", Receipt, body=body, headers=submission(idempotency_key))
+    return Request("POST", "/v1/jobs", Receipt, body=body, headers=submission(idempotency_key))
 
 
 def create_jobs(
     jobs: Iterable[Mapping[str, Any]], *, partial: bool = False, idempotency_key: str | None = None
-) -> Ask[BatchAnswer]:
+) -> Request[BatchAnswer]:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial` all that can be stored."""
     lines = [_encoder.encode(job_fields(**job)) for job in jobs]
     headers = {**submission(idempotency_key), "Content-Type": "application/x-ndjson"}
     query = {"partial": partial} if partial else {}
     body = b"\n".join(lines)
-    return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, timeout=120.0)
+    return Request("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, timeout=120.0)
 
 
 class Jobs(Span, total=False):
@@ -91,48 +103,50 @@ class Jobs(Span, total=False):
     fires_until: Moment | None
 
 
-def list_jobs(**wanted: Unpack[Jobs]) -> Ask[JobPage]:
+def list_jobs(**wanted: Unpack[Jobs]) -> Request[JobPage]:
     """A page of jobs, newest first. `fires_from` and `fires_until` ask for those with a run in that time: the ones that
     `list_fires` counts."""
-    return Ask("GET", "/v1/jobs", JobPage, given(**wanted))
+    return Request("GET", "/v1/jobs", JobPage, given(**wanted))
 
 
-def get_job(job_id: str) -> Ask[JobView]:
+def get_job(job_id: str) -> Request[JobView]:
     """A job as it stands now."""
-    return Ask("GET", path("/v1/jobs/{}", job_id), JobView)
+    return Request("GET", path("/v1/jobs/{}", job_id), JobView)
 
 
-def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Ask[JobView]:
+def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Request[JobView]:
     """Change a job's schedule, arguments or policies; what is not given stays, and None takes a thing away. With
     `version`, raises `StaleVersion` if the job has another version."""
     headers = {} if version is None else {"If-Match": f'"{version}"'}
     body = {name: field(name, value) for name, value in fields.items()}
-    return Ask("PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None)
+    return Request(
+        "PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None
+    )
 
 
-def delete_job(job_id: str) -> Ask[Deleted]:
+def delete_job(job_id: str) -> Request[Deleted]:
     """Delete a job; its history stays until its retention is over."""
-    return Ask("DELETE", path("/v1/jobs/{}", job_id), Deleted, repeatable=False)
+    return Request("DELETE", path("/v1/jobs/{}", job_id), Deleted, repeatable=False)
 
 
-def cancel_job(job_id: str) -> Ask[StatusAnswer]:
+def cancel_job(job_id: str) -> Request[StatusAnswer]:
     """No further run; a run under way is asked to stop."""
-    return Ask("POST", path("/v1/jobs/{}/cancel", job_id), StatusAnswer)
+    return Request("POST", path("/v1/jobs/{}/cancel", job_id), StatusAnswer)
 
 
-def pause_job(job_id: str) -> Ask[StatusAnswer]:
+def pause_job(job_id: str) -> Request[StatusAnswer]:
     """Fire no more until it is resumed."""
-    return Ask("POST", path("/v1/jobs/{}/pause", job_id), StatusAnswer)
+    return Request("POST", path("/v1/jobs/{}/pause", job_id), StatusAnswer)
 
 
-def resume_job(job_id: str) -> Ask[StatusAnswer]:
+def resume_job(job_id: str) -> Request[StatusAnswer]:
     """Go on; what was missed meanwhile is for the misfire policy to decide."""
-    return Ask("POST", path("/v1/jobs/{}/resume", job_id), StatusAnswer)
+    return Request("POST", path("/v1/jobs/{}/resume", job_id), StatusAnswer)
 
 
-def trigger_job(job_id: str, *, idempotency_key: str | None = None) -> Ask[RunView]:
+def trigger_job(job_id: str, *, idempotency_key: str | None = None) -> Request[RunView]:
     """Make an extra run now, without touching the rhythm."""
-    return Ask("POST", path("/v1/jobs/{}/trigger", job_id), RunView, headers=once(idempotency_key))
+    return Request("POST", path("/v1/jobs/{}/trigger", job_id), RunView, headers=once(idempotency_key))
 
 
 def backfill_job(
@@ -143,12 +157,12 @@ def backfill_job(
     limit: int | None = None,
     rate: float | None = None,
     idempotency_key: str | None = None,
-) -> Ask[Backfilled]:
+) -> Request[Backfilled]:
     """Make the runs of a past range, `rate` a second."""
     body = given(start=moment(start), end=moment(end), limit=limit, rate=rate)
-    return Ask("POST", path("/v1/jobs/{}/backfill", job_id), Backfilled, body=body, headers=once(idempotency_key))
+    return Request("POST", path("/v1/jobs/{}/backfill", job_id), Backfilled, body=body, headers=once(idempotency_key))
 
 
-def get_job_status(job_id: str) -> Ask[JobStatusAnswer]:
+def get_job_status(job_id: str) -> Request[JobStatusAnswer]:
     """How a job stands: its last run, its next one, and why it failed."""
-    return Ask("GET", path("/v1/jobs/{}/status", job_id), JobStatusAnswer)
+    return Request("GET", path("/v1/jobs/{}/status", job_id), JobStatusAnswer)
