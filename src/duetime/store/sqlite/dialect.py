@@ -13,6 +13,11 @@ _RULES = tuple(
         (r"duetime\.(?:now|clock)\(\)", ":now"),
         # A file has one schema.
         (r"\bduetime\.", ""),
+        # Live logs have the tenant of their run.
+        (
+            r"from live_logs t\b",
+            "from (select l.*, r.tenant_id from live_logs l join runs r on r.id = l.run_id) t",
+        ),
         # Ids are packed into one value, with a second list of the same length (`values.encoded`).
         (
             r"= any\(:(\w+)::uuid\[\]\)",
