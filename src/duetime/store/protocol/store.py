@@ -34,6 +34,7 @@ from duetime.store.protocol.erasures import Erasures
 from duetime.store.protocol.exports import Exports
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
+from duetime.store.protocol.reencryption import Reencryption
 from duetime.store.protocol.service import (
     NOTHING_ANSWERED,
     Access,
@@ -63,7 +64,6 @@ from duetime.store.protocol.streams import Streams
 from duetime.store.protocol.trends import Trends
 from duetime.store.protocol.usage_counts import UsageCounts
 from duetime.store.protocol.waiting import Waiting
-from duetime.store.rules.encrypted_columns import Reencryption
 from duetime.store.rules.limit_scopes import Rules
 
 

@@ -6,11 +6,11 @@ nonce) is never used twice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from duetime.store.shared.job_rows import Fields
-from duetime.store.wrappers.seal_owners import (
+from duetime.store.rules.job_rows import Fields
+from duetime.store.rules.seal_owners import (
     CONTENT,
     content_owner,
     payload_owner,
@@ -126,21 +126,6 @@ class Resealed(NamedTuple):
 
     key: Key
     values: tuple[tuple[bytes | str, bytes | str] | None, ...]
-
-
-class Reencryption(Protocol):
-    async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
-        """Of the next `window` rows above a key, those with values that are encrypted with another key than the one
-        whose seals begin with `head`; up to the table's batch size."""
-
-    async def reseal_rows(self, table: SealedTable, rows: Sequence[Resealed]) -> None:
-        """Replace values by their re-encrypted form, unless they have changed."""
-
-    async def reencryption(self) -> str | None:
-        """The stored progress of a re-encryption."""
-
-    async def keep_reencryption(self, state: str) -> None:
-        """Store the progress of a re-encryption."""
 
 
 def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRows:

@@ -11,7 +11,7 @@ from duetime.model.firing import PlannedRun, scan_time
 from duetime.model.job import JobState, decode_options
 from duetime.model.schedule import After, Once, Recurring, Schedule, UnusableSchedule, decode_schedule
 from duetime.model.withdrawn_runs import Withdrawn, encode_owed
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 HELD = datetime(9999, 1, 1, tzinfo=UTC)
 """The `scan_at` of a paused cursor: never in view until its job is resumed."""

@@ -46,9 +46,9 @@ from duetime.store.protocol.store import (
     Store,
 )
 from duetime.store.protocol.streams import KnownQueues, Streams
+from duetime.store.rules.seal_owners import shared_owner, stream_owner, subscription_owner
 from duetime.store.wrappers.content import Sealing
 from duetime.store.wrappers.overlay import wrapped
-from duetime.store.wrappers.seal_owners import shared_owner, stream_owner, subscription_owner
 
 log = logging.getLogger("duetime.sealing")
 
