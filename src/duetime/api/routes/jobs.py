@@ -22,7 +22,6 @@ from duetime.model.forecast import FARTHEST
 from duetime.model.lists import JobFilter, NamePlace
 from duetime.model.schedule import check_moment
 from duetime.model.tracing import traced
-from duetime.wire.fields import Nothing
 from duetime.wire.jobs import (
     Backfilled,
     BackfillRequest,
@@ -159,15 +158,7 @@ async def delete_job(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.post(
-    "/v1/jobs/{job_id}/cancel",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=StatusAnswer,
-    problems=(409,),
-)
+@routes.action("/v1/jobs/{job_id}/cancel", Action.CONTROL, scoped=True, answer=StatusAnswer, problems=(409,))
 async def cancel_job(call: Call) -> StatusAnswer:
     """Cancel a job: it makes no further runs, and a running one is asked to stop."""
     job_id = call.identity("job")
@@ -175,30 +166,14 @@ async def cancel_job(call: Call) -> StatusAnswer:
     return await _acted(call, "jobs.cancel")
 
 
-@routes.post(
-    "/v1/jobs/{job_id}/pause",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=StatusAnswer,
-    problems=(409,),
-)
+@routes.action("/v1/jobs/{job_id}/pause", Action.CONTROL, scoped=True, answer=StatusAnswer, problems=(409,))
 async def pause_job(call: Call) -> StatusAnswer:
     """Pause a job: it does not fire until it is resumed."""
     await call.store.control.pause_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.pause")
 
 
-@routes.post(
-    "/v1/jobs/{job_id}/resume",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=StatusAnswer,
-    problems=(409,),
-)
+@routes.action("/v1/jobs/{job_id}/resume", Action.CONTROL, scoped=True, answer=StatusAnswer, problems=(409,))
 async def resume_job(call: Call) -> StatusAnswer:
     """Resume a job. Its misfire policy decides about missed occurrences."""
     await call.store.control.resume_job(call.tenant_id, call.identity("job"))
