@@ -18,6 +18,7 @@ from duetime.engine.coming_jobs import list_coming_jobs
 from duetime.errors import InStream, InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
+from duetime.model.firing import Backfill
 from duetime.model.forecast import FARTHEST
 from duetime.model.lists import JobFilter, NamePlace
 from duetime.model.schedule import check_moment
@@ -199,7 +200,7 @@ async def backfill_job(call: Call) -> Reply:
     fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
-    made = await store.control.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
+    made = await store.control.backfill_job(call.tenant_id, job_id, Backfill(fires, request.rate), os.urandom(8), keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
     return Reply(Backfilled(show("job", job_id), made), headers=told_again(keyed))
 

@@ -21,7 +21,7 @@ from duetime.model.attempt import Claimed, Completion, Run, RunNote
 from duetime.model.calendar import Calendar
 from duetime.model.defaults import Defaults
 from duetime.model.edit import Changes
-from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
+from duetime.model.firing import Backfill, Decided, DueJob, PassedBy, SetAside
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
@@ -385,13 +385,7 @@ class Control(Protocol):
         """
 
     async def backfill_job(
-        self,
-        tenant_id: int,
-        job_id: UUID,
-        fires: Sequence[datetime],
-        nonce: bytes,
-        rate: float,
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
         """Make a run for each of these moments that is not in the future. They become ready one after the other at
         `rate` a second. Returns how many."""
