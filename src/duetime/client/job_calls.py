@@ -1,13 +1,13 @@
 """What may be asked about jobs: each request by the name of its operation, without sending it."""
 
 from collections.abc import Iterable, Mapping
-from datetime import tzinfo
 from typing import Any, Unpack
 
 import msgspec
 
-from duetime.client.request import Ask, Length, Moment, Span, field, given, job_fields, moment, once, path, submission
+from duetime.client.request import Ask, Moment, Span, field, given, job_fields, moment, once, path, submission
 from duetime.model.target import Target
+from duetime.spec.options import RequestOptions
 from duetime.wire.jobs import (
     Backfilled,
     BatchAnswer,
@@ -28,15 +28,8 @@ def create_job(
     target: Mapping[str, Any] | Target | None = None,
     callback_url: str | None = None,
     args: Mapping[str, Any] | None = None,
-    run_at: Moment | None = None,
-    run_in: Length | None = None,
-    cron: str | None = None,
-    every: Length | None = None,
-    when: str | None = None,
-    rrule: str | None = None,
-    tz: str | tzinfo | None = None,
-    idempotency_key: str | None = None,
-    **options: Any,
+    once: bool | None = None,
+    **options: Unpack[RequestOptions],
 ) -> Ask[Receipt]:
     """Create a job: now, at a time, after a while, on a cron line or a recurrence rule, at an interval, or `when`
     in words.
@@ -48,20 +41,8 @@ def create_job(
 
     It is sent with a nonce, or with your idempotency key: trying again after a lost answer creates nothing twice.
     """
-    body = job_fields(
-        task=task,
-        target=target,
-        callback_url=callback_url,
-        args=args,
-        run_at=run_at,
-        run_in=run_in,
-        cron=cron,
-        every=every,
-        when=when,
-        rrule=rrule,
-        tz=tz,
-        **options,
-    )
+    idempotency_key = options.pop("idempotency_key", None)
+    body = job_fields(task=task, target=target, callback_url=callback_url, args=args, once=once, **options)
     return Ask("POST", "/v1/jobs", Receipt, body=body, headers=submission(idempotency_key))
 
 
