@@ -45,6 +45,8 @@ _RULES = tuple(
         (r"extract\(epoch from ([\w.:]+ - [\w.]+)\)", r"(\1) / 1e6"),
         # The moment of a cursor that is out of view.
         (r"'9999-01-01Z'", "253370764800000000"),
+        # A moment before all others.
+        (r"'-infinity'", "0"),
         # The same functions by other names. Unlike PostgreSQL's, these return null when one of their values is null.
         (r"\bgreatest\(", "max("),
         (r"\bleast\(", "min("),
