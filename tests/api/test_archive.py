@@ -13,7 +13,7 @@ from duetime.client import AsyncClient
 from duetime.ids import show
 from duetime.model.access import Role
 from duetime.store.protocol.store import Store
-from duetime.store.wrappers.seal_owners import ARGUMENTS, content_owner
+from duetime.store.rules.seal_owners import ARGUMENTS, content_owner
 from tests.support.old_history import add_ended
 from tests.support.served import Served, served
 

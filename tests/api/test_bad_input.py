@@ -72,6 +72,8 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a start at year 9999": ({"every": "1h", "start_at": "9999-12-31T23:59:59Z"}, "start_at", "out of range"),
     "two times": ({"run_at": "2026-02-20T00:00:00Z", "cron": "* * * * *"}, "cron", "cannot be combined"),
     "words and a time": ({"when": "every day", "run_in": 5}, "when", "cannot be combined"),
+    "words that recur, once": ({"when": "every day", "once": True}, "when", "'every day' is a recurring schedule"),
+    "a cron line, once": ({"cron": "* * * * *", "once": True}, "cron", "is a recurring schedule"),
     "words that say nothing": ({"when": "once in a blue moon"}, "when", ""),
     "a negative delay": ({"run_in": -5}, "run_in", "duration"),
     "an endless delay": ({"run_in": 1e300}, "run_in", "duration"),

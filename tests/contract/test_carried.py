@@ -18,12 +18,12 @@ from duetime.engine.pruner import Pruner
 from duetime.errors import Conflict, LeaseLost, NotFound, StoreUnavailable, StreamUnavailable
 from duetime.ids import first_id_at, new_id, ready_run_id, show
 from duetime.model.attempt import AttemptState, Claimed
-from duetime.model.carried import UNREADABLE, CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.model.carried import UNREADABLE, CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings, UnderClaim
 from duetime.model.event import EventKind
 from duetime.model.failure import FailureClass
 from duetime.model.job import NewJob, Options, encode_options, lane_of
 from duetime.model.lane import Tier, Trial
-from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
+from duetime.model.lists import DeadFilter, JobFilter, JobStatus, ReplayPace, RunFilter
 from duetime.model.microseconds import stamp
 from duetime.model.run import RunState
 from duetime.model.schedule import NOW, Once
@@ -80,7 +80,7 @@ def as_claimed(run: CarriedRun) -> Claimed:
 
 async def land_running(worker: Hand, *runs: CarriedRun) -> list[Claimed]:
     worker.claim_no += 1
-    stored = await worker.store.streams.land(runs, Landed.RUNNING, worker.id, worker.claim_no)
+    stored = await worker.store.streams.land(runs, UnderClaim(worker.id, worker.claim_no))
     assert stored == {run.run_id for run in runs}
     return [as_claimed(run) for run in runs]
 
@@ -355,7 +355,7 @@ async def test_a_run_that_lands_running_is_completed_like_a_claimed_one(store: S
     run = carried()
     time.advance(seconds=6)
     started = [run.due + 1_000_000]
-    assert await store.streams.land([run], Landed.RUNNING, worker.id, 1, started) == {run.run_id}
+    assert await store.streams.land([run], UnderClaim(worker.id, 1, started)) == {run.run_id}
     found = await store.reads.run(TENANT, run.run_id)
     assert (found.state, found.started_at) == (RunState.RUNNING, START + timedelta(seconds=1))
     assert [each.run_id for each in await store.leases.held_runs(worker.id, [run.run_id])] == [run.run_id]
@@ -373,21 +373,21 @@ async def test_a_landing_whose_answer_was_lost_can_be_repeated(store: Store, tim
     worker, runs, taken = await hand(store), [carried(), carried()], carried()
     await store.streams.land([taken], Landed.WAITING)
     for _ in range(2):
-        stored = await store.streams.land([*runs, taken], Landed.RUNNING, worker.id, 1)
+        stored = await store.streams.land([*runs, taken], UnderClaim(worker.id, 1))
         assert stored == {run.run_id for run in runs}
     assert await store.leases.renew(worker.id, LEASE, [1]) is not None
     await worker.succeed(as_claimed(runs[0]))
-    assert await store.streams.land([*runs, taken], Landed.RUNNING, worker.id, 1) == {runs[1].run_id}
+    assert await store.streams.land([*runs, taken], UnderClaim(worker.id, 1)) == {runs[1].run_id}
 
 
 async def test_nothing_lands_under_a_number_that_was_used_or_released(store: Store, time: Time) -> None:
     worker, first, second = await hand(store), carried(), carried()
     await land_running(worker, first)
     with pytest.raises(LeaseLost):
-        await store.streams.land([second], Landed.RUNNING, worker.id, worker.claim_no)
+        await store.streams.land([second], UnderClaim(worker.id, worker.claim_no))
     await store.claims.release(worker.id, [7])
     with pytest.raises(LeaseLost):
-        await store.streams.land([second], Landed.RUNNING, worker.id, 7)
+        await store.streams.land([second], UnderClaim(worker.id, 7))
     assert await store.streams.land([second], Landed.WAITING) == {second.run_id}, "nothing was spent"
 
 
@@ -396,7 +396,7 @@ async def test_nothing_lands_under_a_lease_that_is_over(store: Store, time: Time
     time.advance(seconds=31)
     for worker_id in (worker.id, new_id()):
         with pytest.raises(LeaseLost):
-            await store.streams.land([run], Landed.RUNNING, worker_id, 1)
+            await store.streams.land([run], UnderClaim(worker_id, 1))
     assert await store.streams.end_carried(worker.id, ends([run])) == frozenset(), "nothing was spent"
 
 
@@ -405,9 +405,9 @@ async def test_nothing_lands_under_a_worker_of_another_tenant_or_queue(store: St
     await store.leases.register(bound, LEASE)
     for run in (carried(), carried(tenant_id=STRANGER, queue="mail")):
         with pytest.raises(LeaseLost):
-            await store.streams.land([run], Landed.RUNNING, bound.id, 1)
+            await store.streams.land([run], UnderClaim(bound.id, 1))
     run = carried(queue="mail")
-    assert await store.streams.land([run], Landed.RUNNING, bound.id, 1) == {run.run_id}
+    assert await store.streams.land([run], UnderClaim(bound.id, 1)) == {run.run_id}
 
 
 async def test_runs_are_assigned_to_several_workers_at_once(store: Store, time: Time) -> None:
@@ -470,7 +470,7 @@ async def test_a_failed_run_is_tried_again_and_becomes_a_dead_letter(store: Stor
     await worker.fail(again)
     assert [item.run_id for item in (await store.lists.list_dead_letters(TENANT, DeadFilter())).items] == [run.run_id]
     assert [state for state, _ in await attempts(store, run)] == [AttemptState.FAILED] * 2
-    await store.replay.replay_dead_letters(TENANT, DeadFilter(), b"n")
+    await store.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), b"n")
     time.advance(seconds=1)
     assert (await worker.claim_one()).job_id == run.job_id
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from duetime.ids import new_id
 from duetime.model.event import Event, EventKind, EventMark
-from duetime.model.lists import DeadFilter
+from duetime.model.lists import DeadFilter, ReplayPace
 from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.schedule import Every, Once
 from duetime.store.protocol.store import Store
@@ -36,7 +36,7 @@ async def test_the_life_of_a_run_is_told(store: Store, other: Store, time: Time)
     assert submitted.run_id is not None
     await worker.retry(await worker.claim_one())
     await worker.fail(await worker.claim_one())
-    await other.replay.replay_dead_letters(TENANT, DeadFilter(), b"n")
+    await other.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), b"n")
     again = await worker.claim_one()
     await worker.succeed(again)
     found = await store.events.events(mark)

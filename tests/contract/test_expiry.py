@@ -12,6 +12,7 @@ from duetime.engine.dealer import Dealer
 from duetime.engine.reaper import judge
 from duetime.model.attempt import Claimed
 from duetime.model.dependency import DependsOn, Rule, Wanted
+from duetime.model.firing import Backfill
 from duetime.model.job import NewJob, Options, decode_options, encode_options
 from duetime.model.run import RunState
 from duetime.model.schedule import NOW, After, Cron, Once, Schedule
@@ -206,7 +207,9 @@ async def test_a_run_that_a_user_asks_for_does_not_expire(store: Store, time: Ti
     if how == "trigger":
         await store.control.trigger_job(TENANT, submitted.job_id, b"nonce")
     elif how == "backfill":
-        await store.control.backfill_job(TENANT, submitted.job_id, [START - timedelta(days=3)], b"nonce", 10.0)
+        await store.control.backfill_job(
+            TENANT, submitted.job_id, Backfill([START - timedelta(days=3)], 10.0), b"nonce"
+        )
     else:
         late = await submit(store, expiring())
         time.advance(minutes=11)

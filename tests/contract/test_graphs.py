@@ -11,7 +11,7 @@ from duetime.ids import new_id, show
 from duetime.model.dependency import Wanted
 from duetime.model.graph import Graph, GraphStatus, NewGraph, NewNode
 from duetime.model.job import JobState
-from duetime.model.lists import DeadFilter
+from duetime.model.lists import DeadFilter, ReplayPace
 from duetime.model.run import RunState
 from duetime.model.schedule import After, Every, make_after
 from duetime.store.protocol.store import Store
@@ -210,7 +210,7 @@ async def test_a_node_that_is_replayed_alone_is_not_run_again_with_the_rest(stor
     worker = await hand(store, DAY)
     await worker.fail(await worker.claim_one())
     await settle(store)
-    await store.replay.replay_dead_letters(TENANT, DeadFilter(), b"n")
+    await store.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), b"n")
     await worker.succeed(await worker.claim_one())
     await settle(store)
     assert states(await store.graphs.graph(TENANT, made.item.id)) == {"a": "SUCCEEDED", "b": "CANCELLED"}

@@ -6,6 +6,7 @@ import pytest
 
 from duetime.errors import Conflict, NotFound
 from duetime.model.edit import Changes
+from duetime.model.firing import Backfill
 from duetime.model.job import JobState, Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
@@ -186,7 +187,7 @@ async def test_a_trigger_while_a_fire_is_pending_leaves_that_fire_alone(store: S
 async def test_a_backfill_makes_the_runs_of_a_past_range_at_its_rate(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY_MINUTE))
     fires = [START - number * MINUTE for number in (30, 20, 10)]
-    assert await store.control.backfill_job(TENANT, submitted.job_id, fires, b"x", rate=2.0) == 3
+    assert await store.control.backfill_job(TENANT, submitted.job_id, Backfill(fires, 2.0), b"x") == 3
     runs = await store.reads.runs_of_job(TENANT, submitted.job_id)
     assert sorted(run.due_at for run in runs) == fires
     assert sorted(run.ready_at for run in runs if run.ready_at) == [START + timedelta(seconds=n / 2) for n in range(3)]
@@ -199,9 +200,9 @@ async def test_a_backfill_makes_the_runs_of_a_past_range_at_its_rate(store: Stor
 async def test_a_backfill_leaves_what_lies_ahead_to_the_rhythm(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY_MINUTE))
     fires = [START + number * MINUTE for number in (-1, 0, 1, 2)]
-    assert await store.control.backfill_job(TENANT, submitted.job_id, fires, b"x", rate=1000.0) == 2
+    assert await store.control.backfill_job(TENANT, submitted.job_id, Backfill(fires, 1000.0), b"x") == 2
     assert {run.due_at for run in await store.reads.runs_of_job(TENANT, submitted.job_id)} == {START - MINUTE, START}
-    assert await store.control.backfill_job(TENANT, submitted.job_id, fires[2:], b"y", rate=1000.0) == 0
+    assert await store.control.backfill_job(TENANT, submitted.job_id, Backfill(fires[2:], 1000.0), b"y") == 0
     for _ in range(2):
         time.advance(minutes=1)
         await fire(store)
@@ -216,7 +217,7 @@ async def test_a_pause_takes_back_no_run_that_somebody_asked_for(store: Store, t
     await fire(store)
     await worker.succeed(await worker.claim_one())
     await store.control.trigger_job(TENANT, submitted.job_id, b"a")
-    await store.control.backfill_job(TENANT, submitted.job_id, [START - MINUTE], b"b", rate=10.0)
+    await store.control.backfill_job(TENANT, submitted.job_id, Backfill([START - MINUTE], 10.0), b"b")
     await store.control.pause_job(TENANT, submitted.job_id)
     await store.control.resume_job(TENANT, submitted.job_id)
     await fire(store)

@@ -12,7 +12,7 @@ from duetime.model.edit import Changes
 from duetime.model.graph import NewGraph, NewNode
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import NO_TURN
-from duetime.model.lists import DeadFilter, RunFilter
+from duetime.model.lists import DeadFilter, ReplayPace, RunFilter
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Every, Once
 from duetime.model.suspicion import FORGET_TASKS
@@ -164,7 +164,7 @@ async def _replayed(store: Store, time: Time) -> object:
     await submit(store, job(options=NO_RETRY))
     await worker.fail(await worker.claim_one())
     await rest(store, time)
-    return await store.replay.replay_dead_letters(TENANT, DeadFilter(), NONCE)
+    return await store.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), NONCE)
 
 
 async def _rerun(store: Store, time: Time) -> object:

@@ -11,7 +11,7 @@ from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.protocol.store import Store
-from duetime.store.shared.job_rows import MOST_ATTEMPTS
+from duetime.store.rules.job_rows import MOST_ATTEMPTS
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import Time
 

@@ -7,10 +7,11 @@ import msgspec
 from duetime.ids import new_id
 from duetime.model.dependency import DependsOn, Rule
 from duetime.model.edit import changes_for
+from duetime.model.firing import Backfill
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
-from duetime.model.lists import DeadFilter
+from duetime.model.lists import DeadFilter, ReplayPace
 from duetime.model.schedule import Every
 from duetime.model.worker import WorkerInfo
 from duetime.store.protocol.ready import Announcement
@@ -64,7 +65,7 @@ async def test_what_a_job_makes_is_announced(store: Store, time: Time) -> None:
     await store.control.trigger_job(TENANT, made.job_id, b"n")
     assert await announced.check() == 1
     moments = [time.now - timedelta(hours=hours) for hours in (1, 2)]
-    await store.control.backfill_job(TENANT, made.job_id, moments, b"n", 1.0)
+    await store.control.backfill_job(TENANT, made.job_id, Backfill(moments, 1.0), b"n")
     assert await announced.check() == 2
     await worker.claim()
     time.advance(hours=1)
@@ -89,7 +90,7 @@ async def test_what_is_done_again_is_announced(store: Store, time: Time) -> None
     assert await announced.check() == 1
     await worker.fail(await worker.claim_one())
     await announced.check()
-    await store.replay.replay_dead_letters(TENANT, DeadFilter(), b"o")
+    await store.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), b"o")
     time.advance(seconds=1)
     assert await announced.check() == 1
 

@@ -9,8 +9,9 @@ import pytest
 
 from duetime.errors import Conflict, KeyReused
 from duetime.model.attempt import Claimed
+from duetime.model.firing import Backfill
 from duetime.model.idempotency import KeyedRequest, keyed_request
-from duetime.model.lists import DeadFilter
+from duetime.model.lists import DeadFilter, ReplayPace
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.protocol.store import Store
@@ -79,9 +80,9 @@ async def test_many_at_once_make_one(store: Store, other: Store) -> None:
 
 async def test_a_dead_letter_that_was_replayed_is_not_retried(store: Store) -> None:
     worker, old = await dead(store)
-    [(_, new)] = (await store.replay.replay_dead_letters(TENANT, ALL, b"one")).runs
+    [(_, new)] = (await store.replay.replay_dead_letters(TENANT, ALL, ReplayPace(), b"one")).runs
     assert (await store.replay.retry_run(TENANT, old.run_id, b"two")).id == new
-    assert (await store.replay.replay_dead_letters(TENANT, ALL, b"three")).runs == ()
+    assert (await store.replay.replay_dead_letters(TENANT, ALL, ReplayPace(), b"three")).runs == ()
     assert len(await worker.claim()) == 1
 
 
@@ -118,13 +119,13 @@ class Asking:
 
     async def backfill(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
         fires = [START + timedelta(hours=hour) for hour in range(3)]
-        return await self.store.control.backfill_job(tenant_id, self.job_id, fires, b"n", 1000.0, request)
+        return await self.store.control.backfill_job(tenant_id, self.job_id, Backfill(fires, 1000.0), b"n", request)
 
     async def retry(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
         return (await self.store.replay.retry_run(tenant_id, self.run_id, b"n", request)).id
 
     async def replay(self, request: KeyedRequest | None, tenant_id: int = TENANT) -> object:
-        return await self.store.replay.replay_dead_letters(tenant_id, ALL, b"n", request=request)
+        return await self.store.replay.replay_dead_letters(tenant_id, ALL, ReplayPace(), b"n", request=request)
 
 
 OPERATIONS = ("trigger", "backfill", "retry", "replay")

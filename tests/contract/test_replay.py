@@ -11,7 +11,7 @@ from duetime.errors import Conflict, NotFound
 from duetime.ids import new_id, show
 from duetime.model.edit import Changes
 from duetime.model.job import Options, decode_options, encode_options
-from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
+from duetime.model.lists import DeadFilter, JobFilter, JobStatus, ReplayPace, RunFilter
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
@@ -191,7 +191,7 @@ async def test_dead_letters_are_repeated_at_a_rate(store: Store, time: Time) -> 
         died.append(await dead(store, worker))
         time.advance(seconds=1)
     other = await dead(store, worker, task="count")
-    replayed = await store.replay.replay_dead_letters(TENANT, DeadFilter(task="greet"), NONCE, limit=3, rate=0.5)
+    replayed = await store.replay.replay_dead_letters(TENANT, DeadFilter(task="greet"), ReplayPace(3, 0.5), NONCE)
     assert ([old for old, _ in replayed.runs], replayed.more) == (died[:3], True)
     new = [run_id for _, run_id in replayed.runs]
     assert [run.run_id for run in await worker.claim()] == new[:1]
@@ -199,7 +199,7 @@ async def test_dead_letters_are_repeated_at_a_rate(store: Store, time: Time) -> 
     assert [run.run_id for run in await worker.claim()] == new[1:2]
     left = (await store.lists.list_dead_letters(TENANT, DeadFilter())).items
     assert [item.run_id for item in left] == [other, died[3]]
-    assert (await store.replay.replay_dead_letters(STRANGER, DeadFilter(), NONCE)).runs == ()
+    assert (await store.replay.replay_dead_letters(STRANGER, DeadFilter(), ReplayPace(), NONCE)).runs == ()
 
 
 async def test_a_dead_letter_is_repeated_once_whoever_asks(store: Store, other: Store) -> None:
@@ -207,7 +207,7 @@ async def test_a_dead_letter_is_repeated_once_whoever_asks(store: Store, other: 
     died = {await dead(store, worker) for _ in range(5)}
     answers = await asyncio.gather(
         *(
-            asked.replay.replay_dead_letters(TENANT, DeadFilter(), bytes([turn]))
+            asked.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), bytes([turn]))
             for turn in range(4)
             for asked in (store, other)
         )
@@ -221,7 +221,7 @@ async def test_dead_letters_of_deleted_jobs_are_passed_over(store: Store) -> Non
     worker = await hand(store, HOUR)
     died = [await dead(store, worker) for _ in range(2)]
     await store.replay.delete_job(TENANT, (await store.reads.run(TENANT, died[0])).job_id)
-    replayed = await store.replay.replay_dead_letters(TENANT, DeadFilter(), NONCE)
+    replayed = await store.replay.replay_dead_letters(TENANT, DeadFilter(), ReplayPace(), NONCE)
     assert [old for old, _ in replayed.runs] == died[1:]
     assert await store.replay.discard_dead_letters(TENANT, DeadFilter()) == 1
 

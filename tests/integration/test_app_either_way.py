@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from duetime import App, CalendarInUse, InvalidInput, Job, NotFound, RetryPolicy, Settings, StaleVersion
+from duetime import App, CalendarInUse, GraphPlan, InvalidInput, Job, NotFound, RetryPolicy, Settings, StaleVersion
 from duetime.model.access import Role
+from duetime.model.lists import JobFilter
 from duetime.model.schedule import Cron, Every
 from tests.support.served import serving
 from tests.support.working import ended, working
@@ -92,6 +93,18 @@ async def test_a_request_that_is_repeated_is_known_again(either: App) -> None:
         first = await either.submit("note", idempotency_key=f"i{number}", **when)
         again = await either.submit("note", idempotency_key=f"i{number}", **when)
         assert (again.job_id, again.next_run) == (first.job_id, first.next_run), when
+
+
+async def test_what_is_submitted_runs_once(either: App, app: App) -> None:
+    await either.submit("note", when="tomorrow at 9am")
+    plan = GraphPlan("plan").add("daily", either.tasks["note"].options(when="every day at 9am").bind())
+    attempts = {"when": either.submit("note", when="every day at 9am"), "nodes.daily.when": either.submit_graph(plan)}
+    for field, submitted in attempts.items():
+        with pytest.raises(InvalidInput, match="'every day at 9am' is a recurring schedule") as refused:
+            await submitted
+        assert (refused.value.field, refused.value.remedy) == (field, "use schedule")
+    (stored,) = (await (await app.store()).lists.list_jobs(1, JobFilter())).items
+    assert not stored.recurring
 
 
 async def test_editing(either: App, app: App) -> None:

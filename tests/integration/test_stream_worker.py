@@ -22,7 +22,7 @@ from duetime.errors import LeaseLost, NotFound, StoreUnavailable
 from duetime.ids import new_id, show
 from duetime.model.access import Role
 from duetime.model.attempt import AttemptState
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamSettings
+from duetime.model.carried import CarriedEnd, CarriedRun, StreamSettings, UnderClaim
 from duetime.model.job import DEFAULT_TENANT, Options
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.retry import RetryPolicy
@@ -612,7 +612,7 @@ async def test_runs_go_on_while_the_store_is_away(app: App, mail: Streamed) -> N
     async def maybe(*arguments: Any) -> Any:
         if away:
             raise StoreUnavailable("not now")
-        return await (land(*arguments) if isinstance(arguments[1], Landed) else end(*arguments))
+        return await (land(*arguments) if isinstance(arguments[1], UnderClaim) else end(*arguments))
 
     streams.land = streams.end_carried = maybe  # type: ignore[method-assign]
     (run,) = await mail.carry("work", {})

@@ -45,9 +45,7 @@ HOLDS = {
 def layers() -> list[list[str]]:
     """The packages of each layer, the highest first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    [found] = [
-        contract["layers"] for contract in contracts if contract["type"] == "layers" and "exhaustive" in contract
-    ]
+    [found] = [contract["layers"] for contract in contracts if contract.get("containers") == ["duetime"]]
     return [[name.strip() for name in layer.split("|")] for layer in found]
 
 

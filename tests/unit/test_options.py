@@ -172,7 +172,7 @@ def test_what_a_type_checker_accepts_is_what_is_declared(declared: type, places:
 
 
 def test_requests_and_patches_have_every_option() -> None:
-    assert {*OPTIONS, "task", "target", "callback_url", "args"} == {*JobRequest.__struct_fields__}
+    assert {*OPTIONS, "task", "target", "callback_url", "args", "once"} == {*JobRequest.__struct_fields__}
     assert {*OF_EDITS, "target", "args"} == {*JobPatch.__struct_fields__}
 
 

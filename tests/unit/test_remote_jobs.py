@@ -99,12 +99,23 @@ async def test_a_schedule_and_a_target_are_sent_as_they_were_given() -> None:
     }
 
 
+async def test_the_server_is_told_what_must_run_once(app: App) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    server = Server()
+    for once in (True, False):
+        await server.jobs.submit([Order(send.bind(), b"{}", {"when": "tomorrow at 9"}, once=once)])
+        assert server.body.get("once", False) is once
+    await server.jobs.submit([Order(send.bind(), b"{}", {"run_in": 1})])
+    assert "once" not in server.body, "only `when` may recur"
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [
         ({"run_in": float("nan")}, "run_in"),
         ({"key": object()}, "key"),
-        ({"when": "every day at 9"}, "when"),
         ({"depends_on": ["nonsense"]}, "job_id"),
     ],
 )

@@ -1,6 +1,7 @@
 """Both dialects say the same things under the same names."""
 
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ from duetime.store.postgres.schema import RELEASE
 from duetime.store.shared.release import Migration, load_migrations
 from duetime.store.shared.sql_text import sql_text
 from duetime.store.shared.state_names import with_numbers
-from duetime.store.shared.statements import SHARED, numbered, parse, statements
+from duetime.store.shared.statements import SHARED, numbered, parse, shared_statements, statements
 from duetime.store.sqlite.dialect import translated
 
-POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
+POSTGRES, SQLITE, RULES = "duetime.store.postgres", "duetime.store.sqlite", "duetime.store.rules"
 
 ONLY_POSTGRES = {
     "server_facts": "a file has no server",
@@ -130,7 +131,7 @@ def test_both_dialects_have_the_same_statements() -> None:
     postgres, sqlite = set(statements(POSTGRES)), set(statements(SQLITE))
     assert postgres - sqlite == set(ONLY_POSTGRES)
     assert sqlite - postgres == set(ONLY_SQLITE)
-    assert not set(statements(SHARED)) & (postgres | sqlite), "what is shared has no version of its own"
+    assert not set(shared_statements()) & (postgres | sqlite), "what is shared has no version of its own"
 
 
 def test_no_statement_is_the_same_in_both_dialects() -> None:
@@ -152,9 +153,8 @@ def test_named_parameters_are_numbered_in_the_order_of_their_first_use() -> None
 
 
 def test_no_statement_mixes_numbered_and_named_parameters() -> None:
-    for package in (SHARED, POSTGRES):
-        for name, text in statements(package).items():
-            assert not (re.search(r"\$\d", text) and numbered(text)[1]), name
+    for name, text in {**shared_statements(), **statements(POSTGRES)}.items():
+        assert not (re.search(r"\$\d", text) and numbered(text)[1]), name
 
 
 @pytest.mark.parametrize(
@@ -191,15 +191,15 @@ def test_shared_statements_are_translated_for_sqlite(postgres: str, sqlite: str)
 
 @pytest.mark.parametrize("package", [POSTGRES, SQLITE, SHARED])
 def test_every_statement_is_used(package: str) -> None:
-    from importlib import resources
+    """A shared statement is used by what both dialects share, or by each of them."""
+    common = _code(RULES) + _code(SHARED)
+    users = [common + _code(POSTGRES), common + _code(SQLITE)] if package == SHARED else [common + _code(package)]
+    assert [name for name in statements(package) if not all(f'"{name}"' in code for code in users)] == []
 
-    code = "\n".join(
-        entry.read_text("utf-8")
-        for each in {package, "duetime.store.rules", SHARED}  # what both dialects share is named there
-        for entry in resources.files(each).iterdir()
-        if entry.name[-3:] == ".py"
-    )
-    assert [name for name in statements(package) if f'"{name}"' not in code] == []
+
+def _code(package: str) -> str:
+    entries = resources.files(package).iterdir()
+    return "\n".join(entry.read_text("utf-8") for entry in entries if entry.name.endswith(".py"))
 
 
 def test_both_dialects_are_at_the_same_version() -> None:

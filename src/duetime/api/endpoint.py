@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from duetime.model.access import Action
+from duetime.wire.fields import Nothing
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 JSON = "application/json"
@@ -114,6 +115,10 @@ class Routes:
 
     def post(self, path: str, may: Action | None, **what: Any) -> Callable[[Handler], Handler]:
         return self._add("POST", path, may, **what)
+
+    def action(self, path: str, may: Action | None, **what: Any) -> Callable[[Handler], Handler]:
+        """A POST whose body may be missing: the last part of its path says what it does."""
+        return self._add("POST", path, may, body=Nothing, body_optional=True, **what)
 
     def put(self, path: str, may: Action | None, **what: Any) -> Callable[[Handler], Handler]:
         return self._add("PUT", path, may, **what)

@@ -17,7 +17,15 @@ from duetime.model.job import NewJob
 from duetime.model.scope import Scope
 from duetime.model.target import check_not_reserved
 from duetime.spec.derived import OPTIONS
-from duetime.spec.resolved import NOTHING_GIVEN, Resolved, base_of, is_told_by_day, resolve, written_defaults
+from duetime.spec.resolved import (
+    NOTHING_GIVEN,
+    Resolved,
+    base_of,
+    check_once,
+    is_told_by_day,
+    resolve,
+    written_defaults,
+)
 from duetime.store.wrappers.scoped import SHARED, refused
 from duetime.targets.validation import TargetRules
 from duetime.wire.jobs import JobRequest
@@ -97,6 +105,8 @@ class JobMaker:
         resolved = base = self._base(task)
         if (options := _options(request)) != _NO_OPTIONS:
             resolved = self._resolve(task, base, options)
+        if request.once:
+            check_once(resolved.schedule, dict(zip(OPTIONS, options, strict=True)))
         job = resolved.job(self._tenant_id, task, body, job_id=job_id, idempotency_key=idempotency_key)
         if by_nonce and request.idempotency_key is None:
             job = msgspec.structs.replace(job, by_nonce=True)

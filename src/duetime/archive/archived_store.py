@@ -19,8 +19,8 @@ from duetime.model.lists import Page, RunFilter, RunItem
 from duetime.settings import Settings
 from duetime.store.protocol.service import Lists
 from duetime.store.protocol.store import Reads, Store
+from duetime.store.rules.job_rows import MOST_ATTEMPTS, ended_run
 from duetime.store.rules.list_pages import Source, make_page
-from duetime.store.shared.job_rows import MOST_ATTEMPTS, ended_run
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.wrappers.content import Sealing
 from duetime.store.wrappers.overlay import overlay

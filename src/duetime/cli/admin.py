@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 from rich.progress import Progress
@@ -24,19 +24,6 @@ tenants = group("Tenants: list, create, change, delete; their default options. N
 keys = group("API keys: list, create, rotate, revoke.")
 
 TenantName = Annotated[str, typer.Argument(metavar="NAME")]
-Tier = Annotated[str | None, typer.Option("--tier", help="A label of yours for its plan.")]
-Weight = Annotated[int | None, typer.Option("--weight", help="Its share when slots are scarce.")]
-StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="Maximum number of stored jobs.")]
-RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="Maximum number of running runs.")]
-MoreLimits = Annotated[
-    list[str] | None,
-    typer.Option("--limit", metavar="NAME=NUMBER", help="Any limit by name, such as calendars=50 or calendars=none."),
-]
-Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="Maximum submissions per second.")]
-FireRate = Annotated[
-    float | None, typer.Option("--fires-per-second", help="Maximum fires per second of its schedules.")
-]
-EncryptArgs = Annotated[bool | None, typer.Option(help="Encrypt the arguments and results of its jobs.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="The key's id: key_…")]
 ExpiresAt = Annotated[
     str | None,
@@ -48,6 +35,33 @@ Networks = Annotated[
     typer.Option("--network", help="Accept the key only from this network: 192.0.2.0/24. May be repeated."),
 ]
 Root = Annotated[bool, typer.Option("--root", help="A root key instead of a tenant's key.")]
+
+
+class Limits(TypedDict):
+    """The limits of a tenant that have a flag."""
+
+    stored_jobs: Annotated[int | None, typer.Option("--stored-jobs", help="Maximum number of stored jobs.")]
+    running_runs: Annotated[int | None, typer.Option("--running-runs", help="Maximum number of running runs.")]
+    submissions_per_second: Annotated[
+        float | None, typer.Option("--submissions-per-second", help="Maximum submissions per second.")
+    ]
+    fires_per_second: Annotated[
+        float | None, typer.Option("--fires-per-second", help="Maximum fires per second of its schedules.")
+    ]
+
+
+class TenantFields(Limits):
+    """What can be set when a tenant is created, and changed later."""
+
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit", metavar="NAME=NUMBER", help="Any limit by name, such as calendars=50 or calendars=none."
+        ),
+    ]
+    tier: Annotated[str | None, typer.Option("--tier", help="A label of yours for its plan.")]
+    weight: Annotated[int | None, typer.Option("--weight", help="Its share when slots are scarce.")]
+    encrypt_args: Annotated[bool | None, typer.Option(help="Encrypt the arguments and results of its jobs.")]
 
 
 @tenants.command("list")
@@ -71,27 +85,9 @@ def show(command: ServerCommand, name: TenantName) -> None:
 
 @tenants.command()
 @server_command
-def create(
-    command: ServerCommand,
-    name: TenantName,
-    tier: Tier = None,
-    weight: Weight = None,
-    stored_jobs: StoredJobs = None,
-    running_runs: RunningRuns = None,
-    submissions_per_second: Rate = None,
-    fires_per_second: FireRate = None,
-    limit: MoreLimits = None,
-    encrypt_args: EncryptArgs = None,
-) -> None:
+def create(command: ServerCommand, name: TenantName, **fields: Unpack[TenantFields]) -> None:
     """Create a tenant."""
-    limits = _limits(
-        limit,
-        stored_jobs=stored_jobs,
-        running_runs=running_runs,
-        submissions_per_second=submissions_per_second,
-        fires_per_second=fires_per_second,
-    )
-    command.show(command.client.create_tenant(name, tier=tier, weight=weight, limits=limits, encrypt_args=encrypt_args))
+    command.show(command.client.create_tenant(name, **_with_limits(fields)))
 
 
 @tenants.command()
@@ -100,25 +96,10 @@ def change(
     command: ServerCommand,
     name: TenantName,
     state: Annotated[str | None, typer.Option("--state", help="ACTIVE or SUSPENDED.")] = None,
-    tier: Tier = None,
-    weight: Weight = None,
-    stored_jobs: StoredJobs = None,
-    running_runs: RunningRuns = None,
-    submissions_per_second: Rate = None,
-    fires_per_second: FireRate = None,
-    limit: MoreLimits = None,
-    encrypt_args: EncryptArgs = None,
+    **fields: Unpack[TenantFields],
 ) -> None:
     """Change a tenant. Limits that are not given stay unchanged."""
-    limits = _limits(
-        limit,
-        stored_jobs=stored_jobs,
-        running_runs=running_runs,
-        submissions_per_second=submissions_per_second,
-        fires_per_second=fires_per_second,
-    )
-    changes = {"state": state, "tier": tier, "weight": weight, "limits": limits, "encrypt_args": encrypt_args}
-    command.show(command.client.change_tenant(name, **changes))
+    command.show(command.client.change_tenant(name, state=state, **_with_limits(fields)))
 
 
 @tenants.command()
@@ -312,14 +293,17 @@ def _networks(given: list[str] | None) -> tuple[str, ...] | None:
     return tuple(given) if given else None
 
 
-def _limits(more: list[str] | None, **limits: float | None) -> dict[str, Any] | None:
-    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+def _with_limits(fields: TenantFields) -> dict[str, Any]:
+    """The fields of a request: all limits are one of them."""
+    rest: dict[str, Any] = {**fields}
+    more = rest.pop("limit")
+    limits = {name: value for name in Limits.__annotations__ if (value := rest.pop(name)) is not None}
     for text in more or ():
         name, _, value = text.partition("=")
         try:
-            given[name] = None if value == "none" else float(value) if "." in value else int(value)
+            limits[name] = None if value == "none" else float(value) if "." in value else int(value)
         except ValueError:
             raise InvalidInput(
                 f"{text!r} is not a limit", field="--limit", remedy="such as calendars=50 or calendars=none"
             ) from None
-    return given or None
+    return rest | {"limits": limits or None}

@@ -1,7 +1,7 @@
 """`runs` and `dead`: inspect runs, and repair failures."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import typer
 from rich.progress import Progress
@@ -32,12 +32,20 @@ Queue = Annotated[str | None, typer.Option("--queue", autocompletion=completion.
 Job = Annotated[
     str | None, typer.Option("--job", help="Only runs of this job: its id or key.", autocompletion=completion.job)
 ]
-Error = Annotated[str | None, typer.Option("--error", help="Only runs whose error contains this text.")]
-Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only runs of this error group.")]
 Everything = Annotated[bool, typer.Option("--all", help="All dead letters, if no filter is given.")]
 
 AT_ONCE = 1000
 """The number of dead letters per request."""
+
+
+class DeadFilter(TypedDict):
+    """Which dead letters."""
+
+    task: Task
+    queue: Queue
+    job: Job
+    error: Annotated[str | None, typer.Option("--error", help="Only runs whose error contains this text.")]
+    fingerprint: Annotated[str | None, typer.Option("--fingerprint", help="Only runs of this error group.")]
 
 
 @runs.command("list")
@@ -124,18 +132,9 @@ def retry(command: ServerCommand, run: RunId, idempotency_key: IdempotencyKey = 
 
 @dead.command("list")
 @list_command
-def list_dead(
-    command: ServerCommand,
-    task: Task = None,
-    queue: Queue = None,
-    job: Job = None,
-    error: Error = None,
-    fingerprint: Fingerprint = None,
-    limit: Limit = 50,
-) -> None:
+def list_dead(command: ServerCommand, limit: Limit = 50, **wanted: Unpack[DeadFilter]) -> None:
     """List dead letters, newest first."""
-    given = {"task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
-    found = command.client.dead_letters(**_given(command, given), page_size=min(limit, 200))
+    found = command.client.dead_letters(**_given(command, None, wanted), page_size=min(limit, 200))
     command.table(
         limited(found, limit),
         "run_id task died=died_at attempts=attempt fingerprint error",
@@ -161,17 +160,12 @@ def list_groups(command: ServerCommand, limit: Limit = 50) -> None:
 def replay(
     command: ServerCommand,
     run: MaybeRun = None,
-    task: Task = None,
-    queue: Queue = None,
-    job: Job = None,
-    error: Error = None,
-    fingerprint: Fingerprint = None,
     everything: Everything = False,
     rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs per second.")] = 100.0,
+    **filters: Unpack[DeadFilter],
 ) -> None:
     """Replay dead letters as new runs: one, those that match, or --all."""
-    given = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
-    wanted = _wanted(command, given, everything=everything)
+    wanted = _wanted(command, run, filters, everything=everything)
     count, more, began = 0, True, monotonic()
     try:
         with Progress(console=err, transient=True, disable=command.json) as progress:
@@ -200,17 +194,12 @@ def replay(
 def discard(
     command: ServerCommand,
     run: MaybeRun = None,
-    task: Task = None,
-    queue: Queue = None,
-    job: Job = None,
-    error: Error = None,
-    fingerprint: Fingerprint = None,
     everything: Everything = False,
     yes: Yes = False,
+    **filters: Unpack[DeadFilter],
 ) -> None:
     """Remove dead letters: one, those that match, or --all. Asks for confirmation before it removes more than one."""
-    given = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
-    wanted = _wanted(command, given, everything=everything)
+    wanted = _wanted(command, run, filters, everything=everything)
     if run is None and command.must_confirm(yes=yes):
         _agree_to_discard(command, wanted)
     count = 0
@@ -230,20 +219,18 @@ def first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0][:100]
 
 
-def _given(command: ServerCommand, filters: dict[str, str | None]) -> dict[str, Any]:
-    """The filters that are given, with the id of a job that is named by its key."""
-    wanted = {name: value for name, value in filters.items() if value is not None}
-    if "run_id" in wanted:
-        wanted["run_id"] = run_id_of(wanted["run_id"])
-    if "job_id" in wanted:
-        wanted["job_id"] = job_id_of(command, wanted["job_id"])
-    return wanted
+def _given(command: ServerCommand, run: str | None, filters: DeadFilter) -> dict[str, Any]:
+    """The filters that are given, with the ids of a run and a job."""
+    wanted: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
+    if "job" in wanted:
+        wanted["job_id"] = job_id_of(command, wanted.pop("job"))
+    return wanted if run is None else wanted | {"run_id": run_id_of(run)}
 
 
-def _wanted(command: ServerCommand, given: dict[str, str | None], *, everything: bool) -> dict[str, Any]:
+def _wanted(command: ServerCommand, run: str | None, filters: DeadFilter, *, everything: bool) -> dict[str, Any]:
     """The filter, restricted to runs that are dead by now, on the server's clock. While the cause persists, replayed
     runs die again, and would be replayed forever."""
-    wanted = _given(command, given)
+    wanted = _given(command, run, filters)
     if not wanted and not everything:
         raise typer.BadParameter("give a RUN, --task, --queue, --job, --error, --fingerprint or --all")
     return wanted | {"end_time": command.client.get_me().now}

@@ -6,11 +6,12 @@ import io
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
 from rich.markup import escape
+from typer.models import OptionInfo
 
 from duetime.cli.app_loader import load_settings
 from duetime.cli.job_options import flags_of, read_flags
@@ -87,7 +88,7 @@ def list_command(function: Callable[..., None]) -> Callable[..., None]:
 def server_command(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function whose first parameter is the `ServerCommand` into a command. It gets --url, --key, --tenant,
     --data-dir and --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for
-    each option."""
+    each option of a job, and for each `typer.Option`, that the typed dictionary declares."""
     return _command(function, _ADDED)
 
 
@@ -98,7 +99,9 @@ def _command(function: Callable[..., None], more: dict[str, tuple[Any, Any]]) ->
     for name, parameter in list(own.items()):
         if parameter.kind is parameter.VAR_KEYWORD:
             del own[name]
-            flags = flags_of(declarations(get_args(parameter.annotation)[0]).values(), own)
+            declared = get_args(parameter.annotation)[0]
+            own = _typer_options(declared) | own
+            flags = flags_of(declarations(declared).values(), own)
 
     @functools.wraps(function)
     def command(*args: Any, **given: Any) -> None:
@@ -130,6 +133,15 @@ def _command(function: Callable[..., None], more: dict[str, tuple[Any, Any]]) ->
     command.__signature__ = signature.replace(parameters=[*keyword, *added])  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*both, *added]}
     return command
+
+
+def _typer_options(declared: type) -> dict[str, inspect.Parameter]:
+    """The parameters that a typed dictionary declares with `typer.Option`, for commands that share them."""
+    return {
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+        for name, hint in get_type_hints(declared, include_extras=True).items()
+        if any(isinstance(each, OptionInfo) for each in getattr(hint, "__metadata__", ()))
+    }
 
 
 def limited(items: Iterable[Any], limit: int) -> list[Any]:

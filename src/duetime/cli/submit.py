@@ -17,7 +17,7 @@ from duetime.cli.server_commands import ServerCommand, read_lines, server_comman
 from duetime.cli.tables import shown
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.kinds import read_duration
-from duetime.spec.options import ScheduleOptions, SubmitOptions
+from duetime.spec.options import OneOffOptions, ScheduleOptions
 
 _BATCH = 1000
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -44,7 +44,7 @@ def submit(
     file: Annotated[
         Path | None, typer.Option("--file", help="A file with one job per line, as JSON (- reads standard input).")
     ] = None,
-    **options: Unpack[SubmitOptions],
+    **options: Unpack[OneOffOptions],
 ) -> None:
     """Run a task once: now, at a time, or after a delay."""
     # Parsed before the job is created: otherwise an error would leave a job that the caller does not know of.

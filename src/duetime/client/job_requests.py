@@ -1,25 +1,13 @@
 """Requests about jobs, one function per operation. They are built here and sent by the client."""
 
 from collections.abc import Iterable, Mapping
-from datetime import tzinfo
 from typing import Any, Unpack
 
 import msgspec
 
-from duetime.client.request import (
-    Length,
-    Moment,
-    Request,
-    Span,
-    field,
-    given,
-    job_fields,
-    moment,
-    once,
-    path,
-    submission,
-)
+from duetime.client.request import Moment, Request, Span, field, given, job_fields, moment, once, path, submission
 from duetime.model.target import Target
+from duetime.spec.options import RequestOptions
 from duetime.wire.jobs import (
     Backfilled,
     BatchAnswer,
@@ -40,15 +28,8 @@ def create_job(
     target: Mapping[str, Any] | Target | None = None,
     callback_url: str | None = None,
     args: Mapping[str, Any] | None = None,
-    run_at: Moment | None = None,
-    run_in: Length | None = None,
-    cron: str | None = None,
-    every: Length | None = None,
-    when: str | None = None,
-    rrule: str | None = None,
-    tz: str | tzinfo | None = None,
-    idempotency_key: str | None = None,
-    **options: Any,
+    once: bool | None = None,
+    **options: Unpack[RequestOptions],
 ) -> Request[Receipt]:
     """Create a job: now, at a time, after a while, on a cron line or a recurrence rule, at an interval, or `when`
     in words.
@@ -60,20 +41,8 @@ def create_job(
 
     It is sent with a nonce, or with your idempotency key: trying again after a lost answer creates nothing twice.
     """
-    body = job_fields(
-        task=task,
-        target=target,
-        callback_url=callback_url,
-        args=args,
-        run_at=run_at,
-        run_in=run_in,
-        cron=cron,
-        every=every,
-        when=when,
-        rrule=rrule,
-        tz=tz,
-        **options,
-    )
+    idempotency_key = options.pop("idempotency_key", None)
+    body = job_fields(task=task, target=target, callback_url=callback_url, args=args, once=once, **options)
     return Request("POST", "/v1/jobs", Receipt, body=body, headers=submission(idempotency_key))
 
 

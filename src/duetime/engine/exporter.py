@@ -30,8 +30,8 @@ from duetime.model.limits import LimitKind
 from duetime.model.run import RunState
 from duetime.model.tenant import Tenant
 from duetime.store.protocol.store import Store
+from duetime.store.rules.seal_owners import CONTENT, content_owner, payload_owner, subscription_owner
 from duetime.store.rules.tenant_tables import TENANT_TABLES, Exported
-from duetime.store.wrappers.seal_owners import CONTENT, content_owner, payload_owner, subscription_owner
 
 SETTINGS, ARCHIVE = "settings", "archive"
 TABLES: Mapping[str, Exported] = {each.name: each.export for each in TENANT_TABLES if isinstance(each.export, Exported)}

@@ -5,19 +5,19 @@ Rows that a node adds itself (fires, retries, notifications) bypass it.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from duetime.engine.quota import Quota
 from duetime.errors import QuotaExceeded
 from duetime.model.attempt import Run
-from duetime.model.carried import CarriedRun, Landed
+from duetime.model.carried import CarriedRun, Landed, UnderClaim
 from duetime.model.defaults import Defaults
+from duetime.model.firing import Backfill
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import NewJob, Submitted
-from duetime.model.lists import DeadFilter, Replayed
+from duetime.model.lists import DeadFilter, Replayed, ReplayPace
 from duetime.model.tenant import Tenant, TenantChange
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.service import Replay, Tenants
@@ -148,16 +148,10 @@ class QuotaControl(_Limited[Control]):
             return await self._inner.trigger_job(tenant_id, job_id, nonce, request)
 
     async def backfill_job(
-        self,
-        tenant_id: int,
-        job_id: UUID,
-        fires: Sequence[datetime],
-        nonce: bytes,
-        rate: float,
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
-        async with self._room.for_runs(tenant_id, len(fires), request):
-            return await self._inner.backfill_job(tenant_id, job_id, fires, nonce, rate, request)
+        async with self._room.for_runs(tenant_id, len(backfill.fires), request):
+            return await self._inner.backfill_job(tenant_id, job_id, backfill, nonce, request)
 
 
 class QuotaReplay(_Limited[Replay]):
@@ -166,34 +160,20 @@ class QuotaReplay(_Limited[Replay]):
             return await self._inner.retry_run(tenant_id, run_id, nonce, request)
 
     async def replay_dead_letters(
-        self,
-        tenant_id: int,
-        filter: DeadFilter,
-        nonce: bytes,
-        limit: int = 1000,
-        rate: float = 100.0,
-        delay: timedelta = timedelta(0),
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, filter: DeadFilter, pace: ReplayPace, nonce: bytes, request: KeyedRequest | None = None
     ) -> Replayed:
         # The new run replaces the dead letter, so only the key needs room.
         async with self._room.for_runs(tenant_id, 0, request):
-            return await self._inner.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, request)
+            return await self._inner.replay_dead_letters(tenant_id, filter, pace, nonce, request)
 
 
 class QuotaStreams(_Limited[Streams]):
     """A run that lands occupies a row like any other. One in a stream occupies none."""
 
-    async def land(
-        self,
-        runs: Sequence[CarriedRun],
-        how: Landed,
-        worker_id: UUID | None = None,
-        claim_no: int | None = None,
-        started: Sequence[int] | None = None,
-    ) -> frozenset[UUID]:
+    async def land(self, runs: Sequence[CarriedRun], how: Landed | UnderClaim) -> frozenset[UUID]:
         needs = {"stored_jobs": len(runs), "stored_bytes": sum(len(run.args) for run in runs)}
         async with self._room.taking(runs[0].lane.tenant_id, needs):  # a caller's runs are its tenant's
-            return await self._inner.land(runs, how, worker_id, claim_no, started)
+            return await self._inner.land(runs, how)
 
 
 def _needs(jobs: Sequence[NewJob]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 It ends in the store once, or *lands* there: it becomes a row of `runs`, and the store owns it from then on.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 from uuid import UUID
@@ -94,14 +95,21 @@ class CarriedEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 class Landed(Enum):
-    """How a carried run enters the store."""
+    """How a carried run enters the store, unless it is running: see `UnderClaim`."""
 
     WAITING = "waiting"
     """It was not started: it waits in its lane."""
     SUSPECT = "suspect"
     """It was redelivered: the worker that held it may have died of it. It waits in a trial lane, with one loss."""
-    RUNNING = "running"
-    """It runs in the worker that lands it, under a claim of that worker, with fence 1 and attempt 1."""
+
+
+class UnderClaim(msgspec.Struct, frozen=True):
+    """How carried runs enter the store that run in the worker that lands them: with fence 1 and attempt 1."""
+
+    worker_id: UUID
+    claim_no: int
+    started: Sequence[int] | None = None
+    """Since when each runs, in microseconds; None: since it was due."""
 
 
 UNREADABLE = "unreadable://"

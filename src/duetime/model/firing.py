@@ -100,6 +100,14 @@ class Course(msgspec.Struct, frozen=True, gc=False):
     """How many runs there can be from `following` on; None: any number."""
 
 
+class Backfill(msgspec.Struct, frozen=True):
+    """Runs of a past range."""
+
+    fires: Sequence[datetime]
+    rate: float
+    """How many become ready in a second."""
+
+
 class SetAside(msgspec.Struct, frozen=True):
     """A job that no node can process: it is paused at its cursor, with its reason, and the batch continues."""
 

@@ -5,7 +5,7 @@ says that there are more: a list reads a bounded number of rows per page, whatev
 `before=next` until `next` is None.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Generic, TypeVar
 from uuid import UUID
@@ -235,6 +235,16 @@ class JobReport(msgspec.Struct, frozen=True):
     retry_count: int
     """The number of retries after a failure."""
     failure_reason: str | None
+
+
+class ReplayPace(msgspec.Struct, frozen=True):
+    """How many dead letters are replayed together, and how fast."""
+
+    limit: int = 1000
+    rate: float = 100.0
+    """How many runs become ready in a second."""
+    delay: timedelta = timedelta(0)
+    """When the first one becomes ready, so that several calls together can keep to one rate."""
 
 
 class Replayed(msgspec.Struct, frozen=True):

@@ -15,10 +15,9 @@ from duetime.ids import new_ids
 from duetime.model import json
 from duetime.model.dependency import Rule
 from duetime.model.job import DEFAULT_TENANT, NewJob
-from duetime.model.schedule import Once
 from duetime.model.target import Target
 from duetime.sdk.task import Call, Task
-from duetime.spec.resolved import NOTHING_GIVEN, TIMES, Resolved, is_told_by_day, merged, resolve
+from duetime.spec.resolved import NOTHING_GIVEN, TIMES, Resolved, check_once, is_told_by_day, merged, resolve
 from duetime.targets.validation import TargetRules
 
 NO_OPTIONS: dict[str, Any] = {}
@@ -120,8 +119,8 @@ def _resolve(task: Task[..., Any] | None, order: Order, usual: Resolved, now: da
         found = resolve(usual, options, now=now)
     else:
         found = resolve(task.over(usual)[0], merged(task.given, options) if task.given else options, now=now)
-    if order.once and not isinstance(found.schedule, Once):
-        raise InvalidInput(f"{order.given['when']!r} is a recurring schedule", field="when", remedy="use schedule")
+    if order.once:
+        check_once(found.schedule, order.given)
     return found
 
 

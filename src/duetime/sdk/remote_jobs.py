@@ -14,9 +14,8 @@ import msgspec
 from duetime.client.client import AsyncClient
 from duetime.client.graph_answers import graph_of
 from duetime.client.job_answers import calendar_of, job_of, run_of, submitted_of
-from duetime.clock import SystemClock
 from duetime.crypto.tls import ClientTls
-from duetime.errors import InvalidInput, never_ran
+from duetime.errors import never_ran
 from duetime.ids import parse, show
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar, dates_of
@@ -24,7 +23,7 @@ from duetime.model.graph import Graph
 from duetime.model.job import DEFAULT_TENANT, Job, Submitted
 from duetime.model.lists import JobStatus
 from duetime.model.run import RunState
-from duetime.model.schedule import ComingFire, Once, check_zone, parse_schedule
+from duetime.model.schedule import ComingFire, Once
 from duetime.model.target import plain_target
 from duetime.sdk.jobs import Look
 from duetime.sdk.order import Node, Order, check_call
@@ -177,21 +176,10 @@ def _fields(order: Order) -> dict[str, Any]:
     """The fields of a job to create."""
     what, given = order.what, order.given
     if order.once and "when" in given:
-        zone = given.get("tz")
-        _check_once(given["when"], None if zone is None else check_zone(zone))
+        given["once"] = True  # the API accepts all schedules, and `submit` only those that run once
     if isinstance(what, Call):
         return {**given, "task": what.task.name, "args": msgspec.Raw(order.args)}
     return {**given, "target": plain_target(what)}
-
-
-def _check_once(when: str, zone: str | None) -> None:
-    """The API accepts all schedules; `submit` only those that run once."""
-    try:
-        schedule = parse_schedule(when, zone=zone, now=SystemClock().now())
-    except InvalidInput:
-        return  # the server refuses it
-    if not isinstance(schedule, Once):
-        raise InvalidInput(f"{when!r} is a recurring schedule", field="when", remedy="use schedule")
 
 
 def _graph(view: GraphView) -> Graph:

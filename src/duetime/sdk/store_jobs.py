@@ -18,6 +18,7 @@ from duetime.engine.waiting_reasons import why_job
 from duetime.errors import InStream, InvalidInput, never_ran
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
+from duetime.model.firing import Backfill
 from duetime.model.graph import Graph
 from duetime.model.idempotency import keyed_request
 from duetime.model.job import DEFAULT_TENANT, Job, JobState, Submitted
@@ -139,7 +140,9 @@ class StoreJobs:
         fires = fires_between((await self.job(job_id)).schedule, start, end, limit)
         check_rate(rate)
         request = keyed_request(idempotency_key, "backfill", job_id, start, end, limit, rate)
-        return await self.store.control.backfill_job(DEFAULT_TENANT, job_id, fires, os.urandom(8), rate, request)
+        return await self.store.control.backfill_job(
+            DEFAULT_TENANT, job_id, Backfill(fires, rate), os.urandom(8), request
+        )
 
     async def retry(self, run_id: UUID, idempotency_key: str | None) -> Run:
         request = keyed_request(idempotency_key, "retry", run_id)

@@ -250,12 +250,20 @@ class TenantOptions(TaskOptions, Zoned, Policies, total=False):
     """Defaults for the jobs of a tenant."""
 
 
-class SubmitOptions(JobOptions, Words, Once, Identity, Waits, Within, total=False):
+class OneOffOptions(JobOptions, Words, Once, Identity, Waits, total=False):
     """Options of a job that runs once."""
+
+
+class SubmitOptions(OneOffOptions, Within, total=False):
+    """The same in Python."""
 
 
 class ScheduleOptions(JobOptions, Words, Recurring, Identity, Chained, total=False):
     """Options of a recurring job."""
+
+
+class RequestOptions(OneOffOptions, ScheduleOptions, total=False):
+    """Options of any job, in a request to a server."""
 
 
 class EditOptions(JobOptions, Words, Once, Recurring, total=False):

@@ -195,6 +195,13 @@ def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
     return {**{name: value for name, value in earlier.items() if name not in replaced}, **given}
 
 
+def check_once(schedule: Schedule, given: Mapping[str, Any]) -> None:
+    """Check that a job that is submitted, not scheduled, runs once. `given` has its options: only `when` says both."""
+    if not isinstance(schedule, Once):
+        field = next(name for name in (*KINDS, "after") if given.get(name) is not None)
+        raise InvalidInput(f"{given[field]!r} is a recurring schedule", field=field, remedy="use schedule")
+
+
 def is_told_by_day(given: Mapping[str, Any], zone: str = NOTHING_GIVEN.zone) -> bool:
     """Whether the schedule depends on the current day: words, and delays in calendar days or months. `zone` is that of
     a schedule that names none."""

@@ -16,7 +16,7 @@ from duetime.errors import NotFound, SealBroken
 from duetime.ids import new_id
 from duetime.model.secret import SecretBinding, SigningSecret
 from duetime.store.protocol.store import Store
-from duetime.store.wrappers.seal_owners import secret_owner, signing_owner
+from duetime.store.rules.seal_owners import secret_owner, signing_owner
 from duetime.targets import signatures
 from duetime.targets.secret_hosts import check_receives
 from duetime.targets.url import Place

@@ -24,6 +24,7 @@ class JobWhat(Request, frozen=True):
         | None
     ) = None
     args: Args | None = None
+    once: Annotated[bool, Meta(description="Refuse a schedule that recurs.")] = False
 
 
 class PatchWhat(Request, frozen=True):

@@ -18,7 +18,7 @@ import msgspec
 from duetime.clock import monotonic
 from duetime.errors import LeaseLost, StoreRejected
 from duetime.model.attempt import Completion
-from duetime.model.carried import CarriedRun, Landed
+from duetime.model.carried import CarriedRun, UnderClaim
 from duetime.store.protocol.store import Store
 from duetime.streams.protocol import Delivery
 from duetime.telemetry.meters import Meters
@@ -151,7 +151,7 @@ class CarriedRuns:
         session, held = landing.session, landing.held
         runs, started = [each.run for each in held], [each.started for each in held]
         try:
-            stored = await store.streams.land(runs, Landed.RUNNING, session.id, landing.claim_no, started)
+            stored = await store.streams.land(runs, UnderClaim(session.id, landing.claim_no, started))
         except LeaseLost:
             self._answered(landing, frozenset())
             return

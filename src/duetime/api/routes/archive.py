@@ -22,7 +22,7 @@ from duetime.wire.archive import (
     RestoreAnswer,
     RestoreRequest,
 )
-from duetime.wire.fields import Nothing, PageQuery
+from duetime.wire.fields import PageQuery
 from duetime.wire.runs import RunPage
 
 routes = Routes("Archive")
@@ -96,14 +96,7 @@ async def get_archive(call: Call) -> ArchiveStatus:
     return await _status(call)
 
 
-@routes.post(
-    "/v1/admin/archive/run",
-    Action.MANAGE_TENANTS,
-    body=Nothing,
-    body_optional=True,
-    answer=ArchiveStatus,
-    problems=(409,),
-)
+@routes.action("/v1/admin/archive/run", Action.MANAGE_TENANTS, answer=ArchiveStatus, problems=(409,))
 async def run_archive(call: Call) -> ArchiveStatus:
     """Archive all ended days now, in the background. The answer, and `GET`, say how far it is."""
     _archive(call)
@@ -113,7 +106,7 @@ async def run_archive(call: Call) -> ArchiveStatus:
     return await _status(call)
 
 
-@routes.post("/v1/admin/archive/stop", Action.MANAGE_TENANTS, body=Nothing, body_optional=True, answer=ArchiveStatus)
+@routes.action("/v1/admin/archive/stop", Action.MANAGE_TENANTS, answer=ArchiveStatus)
 async def stop_archive(call: Call) -> ArchiveStatus:
     """Let the database remove history without archiving it. Servers with an archive turn this on again."""
     await call.service.store.archives.use_archive(used=False)

@@ -28,7 +28,6 @@ from duetime.model.bulk import (
 )
 from duetime.model.lists import RunItem
 from duetime.wire.bulk_actions import BulkFailure, BulkList, BulkPreview, BulkRequest, BulkSample, BulkView
-from duetime.wire.fields import Nothing
 
 routes = Routes("Bulk actions")
 _ACTIONS: dict[str, tuple[str, ...]] = {
@@ -79,7 +78,7 @@ async def get_bulk_action(call: Call) -> BulkView:
     return _view(await call.service.store.bulk.bulk(call.tenant_id, call.identity("blk", "bulk_id")))
 
 
-@routes.post("/v1/bulk-actions/{bulk_id}/stop", Action.CONTROL, body=Nothing, body_optional=True, answer=BulkView)
+@routes.action("/v1/bulk-actions/{bulk_id}/stop", Action.CONTROL, answer=BulkView)
 async def stop_bulk_action(call: Call) -> BulkView:
     """Stop a bulk action where it is. What it has done stays."""
     bulk_id = call.identity("blk", "bulk_id")

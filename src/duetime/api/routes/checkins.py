@@ -10,7 +10,6 @@ from duetime.model.access import Action
 from duetime.model.checkin import NOTE, CheckIn, StoredCheckIn, make_checkin, read_ping
 from duetime.model.structs import struct_like
 from duetime.wire.checkins import CheckInList, CheckInRequest, CheckInStatus, CheckInView, PingAnswer
-from duetime.wire.fields import Nothing
 from duetime.wire.jobs import Deleted
 
 routes = Routes("Check-ins")
@@ -51,19 +50,19 @@ async def delete_checkin(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.post("/v1/checkins/{checkin}/pause", Action.CONTROL, body=Nothing, body_optional=True, answer=CheckInView)
+@routes.action("/v1/checkins/{checkin}/pause", Action.CONTROL, answer=CheckInView)
 async def pause_checkin(call: Call) -> CheckInView:
     """Pause a check-in: pings are recorded, and nothing is expected."""
     return await _paused(call, paused=True)
 
 
-@routes.post("/v1/checkins/{checkin}/resume", Action.CONTROL, body=Nothing, body_optional=True, answer=CheckInView)
+@routes.action("/v1/checkins/{checkin}/resume", Action.CONTROL, answer=CheckInView)
 async def resume_checkin(call: Call) -> CheckInView:
     """Resume a check-in: its next ping is expected from now on."""
     return await _paused(call, paused=False)
 
 
-@routes.post("/v1/checkins/{checkin}/rotate", Action.CONTROL, body=Nothing, body_optional=True, answer=CheckInView)
+@routes.action("/v1/checkins/{checkin}/rotate", Action.CONTROL, answer=CheckInView)
 async def rotate_checkin(call: Call) -> CheckInView:
     """Give a check-in another address, which is shown once. The one before stops working."""
     name, token = call.path["checkin"], _new_token()

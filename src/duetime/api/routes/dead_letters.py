@@ -12,6 +12,7 @@ from duetime.api.list_filters import dead_filter
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
 from duetime.model.access import Action
+from duetime.model.lists import ReplayPace
 from duetime.wire.runs import (
     DeadLetterFilter,
     DeadLetterGroupQuery,
@@ -56,14 +57,9 @@ async def replay_dead_letters(call: Call) -> Reply:
     """Replay the dead letters that match, oldest first, each once."""
     request = call.body
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
+    pace = ReplayPace(request.limit, request.rate, timedelta(seconds=request.delay))
     found = await call.store.replay.replay_dead_letters(
-        call.tenant_id,
-        dead_filter(request),
-        os.urandom(8),
-        request.limit,
-        request.rate,
-        timedelta(seconds=request.delay),
-        keyed,
+        call.tenant_id, dead_filter(request), pace, os.urandom(8), keyed
     )
     await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
     runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)

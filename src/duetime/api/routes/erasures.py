@@ -14,7 +14,6 @@ from duetime.spec.kinds import read_duration
 from duetime.store.rules.tenant_tables import TENANT_TABLES
 from duetime.wire.admin import TenantView
 from duetime.wire.erasures import DeletionRequest, ErasurePage, ErasureQuery, ErasureStatus, ErasureView
-from duetime.wire.fields import Nothing
 
 routes = Routes("Administration")
 
@@ -46,14 +45,7 @@ async def delete_tenant(call: Call) -> ErasureView:
     return await _view(call, planned)
 
 
-@routes.post(
-    "/v1/admin/tenants/{tenant}/undelete",
-    Action.MANAGE_TENANTS,
-    body=Nothing,
-    body_optional=True,
-    answer=TenantView,
-    problems=(409,),
-)
+@routes.action("/v1/admin/tenants/{tenant}/undelete", Action.MANAGE_TENANTS, answer=TenantView, problems=(409,))
 async def undelete_tenant(call: Call) -> TenantView:
     """Take back the deletion of a tenant, while it has not begun."""
     tenant = await call.service.store.tenants.tenant(call.path["tenant"])

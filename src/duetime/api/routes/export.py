@@ -11,13 +11,12 @@ from duetime.engine.exporter import SECTIONS, Exporter
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
 from duetime.wire.export import ExportPage, ExportPlan, ExportQuery
-from duetime.wire.fields import Nothing
 
 routes = Routes("Export")
 _places = msgspec.json.Decoder(list[str | int])
 
 
-@routes.post("/v1/export", Action.EXPORT, body=Nothing, body_optional=True, answer=ExportPlan, repeats="by nature")
+@routes.action("/v1/export", Action.EXPORT, answer=ExportPlan, repeats="by nature")
 async def begin_export(call: Call) -> ExportPlan:
     """Begin an export of everything that the tenant owns: the answer names its sections."""
     tenant = await call.service.store.tenants.tenant_by_id(call.tenant_id)

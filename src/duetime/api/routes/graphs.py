@@ -19,7 +19,7 @@ from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
 from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.spec.dependencies import make_rule
-from duetime.wire.fields import Nothing, PageQuery
+from duetime.wire.fields import PageQuery
 from duetime.wire.graphs import GraphPage, GraphQuery, GraphRequest, GraphView, NodeDependsOn, ParentPage
 
 routes = Routes("Graphs")
@@ -64,7 +64,7 @@ async def get_graph(call: Call) -> GraphView:
     return await graph_view(await call.service.store.graphs.graph(call.tenant_id, call.identity("gra", "graph_id")))
 
 
-@routes.post("/v1/graphs/{graph_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView)
+@routes.action("/v1/graphs/{graph_id}/cancel", Action.CONTROL, answer=GraphView)
 async def cancel_graph(call: Call) -> GraphView:
     """Cancel a graph: waiting nodes end, running nodes are asked to stop."""
     graph_id = call.identity("gra", "graph_id")
@@ -73,9 +73,7 @@ async def cancel_graph(call: Call) -> GraphView:
     return await graph_view(graph)
 
 
-@routes.post(
-    "/v1/graphs/{graph_id}/rerun", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView, problems=(409,)
-)
+@routes.action("/v1/graphs/{graph_id}/rerun", Action.CONTROL, answer=GraphView, problems=(409,))
 async def rerun_graph(call: Call) -> GraphView:
     """Run a graph again from its failed nodes: those that did not succeed, and all nodes that depend on them."""
     graph_id = call.identity("gra", "graph_id")

@@ -18,11 +18,11 @@ from duetime.engine.coming_jobs import list_coming_jobs
 from duetime.errors import InStream, InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
+from duetime.model.firing import Backfill
 from duetime.model.forecast import FARTHEST
 from duetime.model.lists import JobFilter, NamePlace
 from duetime.model.schedule import check_moment
 from duetime.model.tracing import traced
-from duetime.wire.fields import Nothing
 from duetime.wire.jobs import (
     Backfilled,
     BackfillRequest,
@@ -159,15 +159,7 @@ async def delete_job(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.post(
-    "/v1/jobs/{job_id}/cancel",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=StatusAnswer,
-    problems=(409,),
-)
+@routes.action("/v1/jobs/{job_id}/cancel", Action.CONTROL, scoped=True, answer=StatusAnswer, problems=(409,))
 async def cancel_job(call: Call) -> StatusAnswer:
     """Cancel a job: it makes no further runs, and a running one is asked to stop."""
     job_id = call.identity("job")
@@ -175,30 +167,14 @@ async def cancel_job(call: Call) -> StatusAnswer:
     return await _acted(call, "jobs.cancel")
 
 
-@routes.post(
-    "/v1/jobs/{job_id}/pause",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=StatusAnswer,
-    problems=(409,),
-)
+@routes.action("/v1/jobs/{job_id}/pause", Action.CONTROL, scoped=True, answer=StatusAnswer, problems=(409,))
 async def pause_job(call: Call) -> StatusAnswer:
     """Pause a job: it does not fire until it is resumed."""
     await call.store.control.pause_job(call.tenant_id, call.identity("job"))
     return await _acted(call, "jobs.pause")
 
 
-@routes.post(
-    "/v1/jobs/{job_id}/resume",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=StatusAnswer,
-    problems=(409,),
-)
+@routes.action("/v1/jobs/{job_id}/resume", Action.CONTROL, scoped=True, answer=StatusAnswer, problems=(409,))
 async def resume_job(call: Call) -> StatusAnswer:
     """Resume a job. Its misfire policy decides about missed occurrences."""
     await call.store.control.resume_job(call.tenant_id, call.identity("job"))
@@ -224,7 +200,7 @@ async def backfill_job(call: Call) -> Reply:
     fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
-    made = await store.control.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
+    made = await store.control.backfill_job(call.tenant_id, job_id, Backfill(fires, request.rate), os.urandom(8), keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
     return Reply(Backfilled(show("job", job_id), made), headers=replay_headers(keyed))
 

@@ -29,7 +29,6 @@ from duetime.wire.admin import (
     RootQuery,
     RotateRequest,
 )
-from duetime.wire.fields import Nothing
 
 routes = Routes("Administration")
 _SCOPED = f"omit it, or choose one of {', '.join(role.name.lower() for role in SCOPED_ROLES)}"
@@ -90,13 +89,11 @@ async def rotate_key(call: Call) -> Reply:
     return _created(key, made.text)
 
 
-@routes.post(
+@routes.action(
     "/v1/admin/keys/{key_id}/revoke",
     Action.MANAGE_KEYS,
     ends_access=True,
     query=RootQuery,
-    body=Nothing,
-    body_optional=True,
     answer=KeyView,
     problems=(409,),
 )

@@ -26,7 +26,6 @@ from duetime.model.notification import (
 from duetime.model.structs import struct_like
 from duetime.targets.email import check_can_send
 from duetime.targets.url import check_url
-from duetime.wire.fields import Nothing
 from duetime.wire.jobs import Deleted
 from duetime.wire.notifications import (
     AlertList,
@@ -85,14 +84,7 @@ async def delete_subscription(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.post(
-    "/v1/subscriptions/{subscription}/test",
-    Action.CONTROL,
-    body=Nothing,
-    body_optional=True,
-    answer=TestSent,
-    status=202,
-)
+@routes.action("/v1/subscriptions/{subscription}/test", Action.CONTROL, answer=TestSent, status=202)
 async def test_subscription(call: Call) -> TestSent:
     """Send a test to the destination of a subscription, also of a paused one."""
     name, store = call.path["subscription"], call.service.store

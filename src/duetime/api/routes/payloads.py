@@ -8,7 +8,7 @@ from duetime.api.worker_sessions import SESSION, session_of
 from duetime.errors import NotFound
 from duetime.ids import new_id, show
 from duetime.model.access import Action
-from duetime.store.wrappers.seal_owners import payload_owner
+from duetime.store.rules.seal_owners import payload_owner
 from duetime.wire.jobs import Deleted
 from duetime.wire.service import PayloadStored
 

@@ -24,7 +24,7 @@ from duetime.model.worker import PastWorker
 from duetime.store.rules.stream_limits import are_set, limited_queue
 from duetime.streams.address import shown_address
 from duetime.streams.setup import CheckedStream, apply_change, broker_name, check_change, notes_on
-from duetime.wire.fields import InStreamView, Nothing
+from duetime.wire.fields import InStreamView
 from duetime.wire.service import (
     DepthView,
     HeldRunView,
@@ -86,13 +86,13 @@ async def put_queue(call: Call) -> QueueView:
     return await _shown(call, queue, () if stream is None else stream.notes)
 
 
-@routes.post("/v1/queues/{queue}/pause", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
+@routes.action("/v1/queues/{queue}/pause", Action.STEER_QUEUES, answer=QueueView)
 async def pause_queue(call: Call) -> QueueView:
     """Pause a queue: no run starts from it. Running ones continue."""
     return await _shown(call, await _pause(call))
 
 
-@routes.post("/v1/queues/{queue}/resume", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
+@routes.action("/v1/queues/{queue}/resume", Action.STEER_QUEUES, answer=QueueView)
 async def resume_queue(call: Call) -> QueueView:
     """Resume a queue."""
     return await _shown(call, await _resume(call))

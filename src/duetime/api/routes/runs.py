@@ -16,7 +16,6 @@ from duetime.errors import InStream
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.lists import RunFilter
-from duetime.wire.fields import Nothing
 from duetime.wire.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 
 routes = Routes("Runs")
@@ -66,15 +65,7 @@ async def get_run(call: Call) -> RunView:
         return run_in_stream(call.tenant_id, run_id)
 
 
-@routes.post(
-    "/v1/runs/{run_id}/cancel",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=RunView,
-    problems=(409,),
-)
+@routes.action("/v1/runs/{run_id}/cancel", Action.CONTROL, scoped=True, answer=RunView, problems=(409,))
 async def cancel_run(call: Call) -> RunView:
     """Cancel a waiting run, or ask a running one to stop."""
     run_id = call.identity("run")
@@ -83,15 +74,8 @@ async def cancel_run(call: Call) -> RunView:
     return run_view(run)
 
 
-@routes.post(
-    "/v1/runs/{run_id}/retry",
-    Action.CONTROL,
-    scoped=True,
-    body=Nothing,
-    body_optional=True,
-    answer=RunView,
-    problems=(409,),
-    repeats="by handler",
+@routes.action(
+    "/v1/runs/{run_id}/retry", Action.CONTROL, scoped=True, answer=RunView, problems=(409,), repeats="by handler"
 )
 async def retry_run(call: Call) -> Reply:
     """Retry a run: a run that waits for its retry starts now, an ended one gets a new run. A run is repeated once:
@@ -103,12 +87,10 @@ async def retry_run(call: Call) -> Reply:
     return Reply(run_view(run), headers=replay_headers(keyed))
 
 
-@routes.post(
+@routes.action(
     "/v1/jobs/{job_id}/trigger",
     Action.CONTROL,
     scoped=True,
-    body=Nothing,
-    body_optional=True,
     answer=RunView,
     status=201,
     problems=(409,),

@@ -62,16 +62,7 @@ async def login_with_key(call: Call) -> Reply:
     return Reply(Nothing(), cookies=(cookie,))
 
 
-@routes.post(
-    "/logout",
-    None,
-    body=Nothing,
-    body_limit="tiny",
-    body_optional=True,
-    answer=LoggedOut,
-    problems=(403,),
-    repeats="by nature",
-)
+@routes.action("/logout", None, body_limit="tiny", answer=LoggedOut, problems=(403,), repeats="by nature")
 async def logout(call: Call) -> Reply:
     """End a browser session, also on the server."""
     _refuse_other_sites(call)
@@ -88,7 +79,7 @@ async def logout(call: Call) -> Reply:
     return Reply(LoggedOut(address), cookies=(no_cookie(call.headers, call.peer),))
 
 
-@routes.post("/v1/login-links", Action.READ, body=Nothing, body_optional=True, answer=LoginLink, status=201)
+@routes.action("/v1/login-links", Action.READ, answer=LoginLink, status=201)
 async def create_login_link(call: Call) -> LoginLink:
     """Create a link that logs a browser in once, with the key of this request."""
     key_id = call.who.key_id
@@ -114,7 +105,7 @@ async def list_sessions(call: Call) -> SessionPage:
     return SessionPage(tuple(view for view in views if view.ends_at > now), await call.next_cursor(place))
 
 
-@routes.post("/v1/sessions/{session_id}/revoke", Action.READ, body=Nothing, body_optional=True, answer=SessionView)
+@routes.action("/v1/sessions/{session_id}/revoke", Action.READ, answer=SessionView)
 async def revoke_session(call: Call) -> SessionView:
     """Revoke a session: at once on this server, within seconds on others. Sessions of other keys need the permission to
     manage keys."""

@@ -11,7 +11,6 @@ from duetime.model.access import Action
 from duetime.model.name import check_name
 from duetime.model.source import Source, StoredSource, check_template, sample
 from duetime.model.tenant import Tenant
-from duetime.wire.fields import Nothing
 from duetime.wire.jobs import Deleted, JobRequest
 from duetime.wire.sources import BadMessage, SourceList, SourceRequest, SourceStatus, SourceView
 
@@ -58,13 +57,13 @@ async def delete_source(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.post("/v1/sources/{source}/pause", Action.CONTROL, body=Nothing, body_optional=True, answer=SourceView)
+@routes.action("/v1/sources/{source}/pause", Action.CONTROL, answer=SourceView)
 async def pause_source(call: Call) -> SourceView:
     """Pause a source: its messages wait at the broker."""
     return await _paused(call, paused=True)
 
 
-@routes.post("/v1/sources/{source}/resume", Action.CONTROL, body=Nothing, body_optional=True, answer=SourceView)
+@routes.action("/v1/sources/{source}/resume", Action.CONTROL, answer=SourceView)
 async def resume_source(call: Call) -> SourceView:
     """Resume a source that was paused, or that a bad message has stopped."""
     return await _paused(call, paused=False)

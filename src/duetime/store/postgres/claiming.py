@@ -18,6 +18,7 @@ from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.marks import BEGINNING
 from duetime.store.postgres.role import Context, Role
+from duetime.store.postgres.row_columns import LANE_ID, READY
 from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import Rules
 from duetime.store.shared.queues import paused_lanes
@@ -54,16 +55,16 @@ class ClaimingRole(Role):
             return Look(await self.database.fetchval("clock"), (), depth)
         began, before = monotonic(), self.marks.settled
         rows = await self.database.fetch("look", lane_ids, marks, depth, self.marks.noted_at)
-        seen = [row for row in rows if row[0] is not None]
-        first = {row[0]: row[1][0] for row in seen}
+        seen = [(lane, ready, ids) for lane, ready, ids, *_ in rows if lane is not None]
+        first = {lane: ready[0] for lane, ready, _ in seen}
         if full:
             self.marks.full_look_took(monotonic() - began)
             self.marks.lower(first)
-        now: datetime = rows[0][3]
-        settled = self.marks.observe(now, rows[0][4], rows[0][5], before)
+        now: datetime = rows[0]["now"]
+        settled = self.marks.observe(now, rows[0]["oldest"], rows[0]["unborn"], before)
         for lane in lane_ids:
             self.marks.advance(lane, first.get(lane), settled)
-        return Look(now, tuple(Sight(row[0], tuple(row[1]), tuple(row[2])) for row in seen), depth)
+        return Look(now, tuple(Sight(lane, tuple(ready), tuple(ids)) for lane, ready, ids in seen), depth)
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         lane_ids = [lane for lane, _ in takes]
@@ -132,6 +133,6 @@ class ClaimingRole(Role):
             return  # the marks were reset in the meantime
         stamps: dict[int, list[int]] = defaultdict(list)
         for row in rows:
-            stamps[row[2]].append(row[7])
+            stamps[row[LANE_ID]].append(row[READY])
         for lane, ready in stamps.items():
             self.marks.advance(lane, moment(max(ready)) if len(ready) >= takes[lane] else None, settled)

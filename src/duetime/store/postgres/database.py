@@ -30,7 +30,7 @@ from duetime.store.postgres.pool import Connection as Connection
 from duetime.store.postgres.pool import LifoPool, end, is_gone
 from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
-from duetime.store.shared.statements import SHARED, numbered, statements
+from duetime.store.shared.statements import numbered, shared_statements, statements
 from duetime.store.shared.transaction import NotUnique
 
 log = logging.getLogger("duetime.store")
@@ -39,7 +39,7 @@ MARK = "/* duetime store */ "
 """The prefix of every statement of duetime. A session whose current statement has it belongs to duetime at that moment.
 The application name proves nothing, because a pooler shares sessions between clients."""
 _NUMBERED = {
-    name: numbered(text) for package in (SHARED, "duetime.store.postgres") for name, text in statements(package).items()
+    name: numbered(text) for name, text in {**shared_statements(), **statements("duetime.store.postgres")}.items()
 }
 SQL = {name: MARK + text for name, (text, _) in _NUMBERED.items()}
 PARAMETERS = {name: parameters for name, (_, parameters) in _NUMBERED.items()}

@@ -33,7 +33,7 @@ class SweepRole(Role):
         after = first + self._pace.step(pages)
         rows = await self.database.fetch("strays", first, after, SETTLED)
         self._page = after
-        await self._end_late([row["id"] for row in rows if row["worker_id"] is None], judge)
+        await self._end_late([row["run_id"] for row in rows if row["worker_id"] is None], judge)
         strays = {Stray(*row) for row in rows if row["worker_id"] is not None}
         if not strays:
             return 0

@@ -34,6 +34,7 @@ from duetime.model.lists import (
     NamePlace,
     Page,
     Replayed,
+    ReplayPace,
     RunEnd,
     RunFilter,
     RunItem,
@@ -242,14 +243,7 @@ class Replay(Protocol):
         """
 
     async def replay_dead_letters(
-        self,
-        tenant_id: int,
-        filter: DeadFilter,
-        nonce: bytes,
-        limit: int = 1000,
-        rate: float = 100.0,
-        delay: timedelta = timedelta(0),
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, filter: DeadFilter, pace: ReplayPace, nonce: bytes, request: KeyedRequest | None = None
     ) -> Replayed:
         """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second, from `delay`
         on, so that several calls together can keep to one rate.

@@ -21,7 +21,7 @@ from duetime.model.attempt import Claimed, Completion, Run, RunNote
 from duetime.model.calendar import Calendar
 from duetime.model.defaults import Defaults
 from duetime.model.edit import Changes
-from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
+from duetime.model.firing import Backfill, Decided, DueJob, PassedBy, SetAside
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
@@ -34,6 +34,7 @@ from duetime.store.protocol.erasures import Erasures
 from duetime.store.protocol.exports import Exports
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.ready import Ready
+from duetime.store.protocol.reencryption import Reencryption
 from duetime.store.protocol.service import (
     NOTHING_ANSWERED,
     Access,
@@ -63,7 +64,6 @@ from duetime.store.protocol.streams import Streams
 from duetime.store.protocol.trends import Trends
 from duetime.store.protocol.usage_counts import UsageCounts
 from duetime.store.protocol.waiting import Waiting
-from duetime.store.rules.encrypted_columns import Reencryption
 from duetime.store.rules.limit_scopes import Rules
 
 
@@ -385,13 +385,7 @@ class Control(Protocol):
         """
 
     async def backfill_job(
-        self,
-        tenant_id: int,
-        job_id: UUID,
-        fires: Sequence[datetime],
-        nonce: bytes,
-        rate: float,
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
         """Make a run for each of these moments that is not in the future. They become ready one after the other at
         `rate` a second. Returns how many."""

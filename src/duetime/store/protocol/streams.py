@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duetime.model.attempt import Claimed
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings, UnderClaim
 from duetime.model.job import NewJob
 from duetime.model.worker import Seat
 
@@ -46,20 +46,13 @@ class Streams(Protocol):
         refused, because they have ended or landed before, or because the day in their id was forgotten. Each run id
         takes effect once, however often and wherever it is delivered, also on another day."""
 
-    async def land(
-        self,
-        runs: Sequence[CarriedRun],
-        how: Landed,
-        worker_id: UUID | None = None,
-        claim_no: int | None = None,
-        started: Sequence[int] | None = None,
-    ) -> frozenset[UUID]:
+    async def land(self, runs: Sequence[CarriedRun], how: Landed | UnderClaim) -> frozenset[UUID]:
         """Store these runs, except for those that have ended or landed before; returns the stored ones.
 
-        With `Landed.RUNNING` they run under this worker's claim, which must be one of its next numbers, since `started`
-        (microseconds; None: since they were due). The same call again with the same number returns the runs that this
-        claim holds, so an answer that was lost can be asked for. Raises `LeaseLost` when the worker's lease is over, or
-        the number was used for other runs or released: then nothing is stored.
+        With `UnderClaim` they run under a claim of a worker, which must be one of its next numbers. The same call again
+        with the same number returns the runs that this claim holds, so an answer that was lost can be asked for. Raises
+        `LeaseLost` when the worker's lease is over, or the number was used for other runs or released: then nothing is
+        stored.
         """
 
     async def assign(self, seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> dict[UUID, list[Claimed]]:

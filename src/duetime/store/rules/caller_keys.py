@@ -16,8 +16,8 @@ from duetime.model.graph import NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import NOW
+from duetime.store.rules.job_rows import Fields, planned_for
 from duetime.store.rules.placement import Placed
-from duetime.store.shared.job_rows import Fields, planned_for
 
 IDEMPOTENCY, KEY, REPEAT = "i", "k", "r"
 """Kinds of keys. The key of a repeat is the id of an ended run, and leads to its replay."""

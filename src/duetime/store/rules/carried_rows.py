@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from duetime.ids import time_of
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed, UnderClaim
 from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey, Trial
 from duetime.model.microseconds import stamp
@@ -61,21 +61,15 @@ class Stored(NamedTuple):
     lanes: Mapping[LaneKey, int]
 
 
-def landing(
-    runs: Sequence[CarriedRun],
-    how: Landed,
-    worker_id: UUID | None,
-    claim_no: int | None,
-    started: Sequence[int] | None,
-) -> Landing:
+def landing(runs: Sequence[CarriedRun], how: Landed | UnderClaim) -> Landing:
+    started = how.started if isinstance(how, UnderClaim) else None
     starts = dict(zip([run.run_id for run in runs], started or [run.due for run in runs], strict=True))
     suspect = how is Landed.SUSPECT
     lanes = {run.lane: run.lane.on_trial(Trial.SUSPECT) if suspect else run.lane for run in runs}
-    if how is not Landed.RUNNING:
+    if not isinstance(how, UnderClaim):
         return Landing(_in_order(runs), starts, lanes, is_suspect=suspect)
-    assert worker_id is not None
-    assert claim_no is not None
-    return Landing(_in_order(runs), starts, lanes, (Seat(worker_id, claim_no, len(runs)),), dict.fromkeys(starts, 1))
+    seat = Seat(how.worker_id, how.claim_no, len(runs))
+    return Landing(_in_order(runs), starts, lanes, (seat,), dict.fromkeys(starts, 1))
 
 
 def assignment(seats: Sequence[Seat], runs: Sequence[tuple[CarriedRun, int]]) -> Landing:

@@ -15,7 +15,7 @@ from duetime.model.firing import scan_time
 from duetime.model.job import JobState, decode_options
 from duetime.model.schedule import Once, UnknownHere, UnusableSchedule, decode_schedule, encode_schedule
 from duetime.store.rules.job_control import HELD, in_view_at
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 ZONES = "zones"
 """The key of the stored version of the time zone database that cursors were computed with."""

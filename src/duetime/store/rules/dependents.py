@@ -15,7 +15,7 @@ from duetime.model.graph import Graph, GraphItem, GraphStatus, Node, rerun_place
 from duetime.model.job import JobState, NewJob, decode_options, encode_options
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import After
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 WANTED = {"success": Wanted.SUCCESS, "failure": Wanted.FAILURE, "any": Wanted.FINISHED}
 

@@ -23,8 +23,8 @@ from duetime.model.job import JobState, NewJob, Options, Submitted, decode_optio
 from duetime.model.schedule import After, Once, Schedule, encode_schedule, same_schedule, shown_schedule
 from duetime.store.rules.caller_keys import LiveRun
 from duetime.store.rules.job_control import HELD, end_of, in_view_at, last_occurrence
+from duetime.store.rules.job_rows import Fields, planned_for
 from duetime.store.rules.placement import no_occurrence_left, past_note
-from duetime.store.shared.job_rows import Fields, planned_for
 
 
 class Content(NamedTuple):

@@ -5,12 +5,12 @@ anew takes the place of a value only while that value begins as it did, and a se
 nonce) is never used twice.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from duetime.store.shared.job_rows import Fields
-from duetime.store.wrappers.seal_owners import (
+from duetime.store.rules.job_rows import Fields
+from duetime.store.rules.seal_owners import (
     CONTENT,
     content_owner,
     payload_owner,
@@ -29,23 +29,32 @@ _MANY, _FEW = 50, 2
 
 
 class SealedTable(NamedTuple):
-    """A table with encrypted columns."""
+    """A table with encrypted columns. `store/shared/reencryption_statements.py` writes its statements."""
 
-    find: str
-    """The statement that reads the next rows with other keys."""
-    put: str
-    """The statement that writes a row."""
-    first: Key
-    """A key below all others."""
-    columns: tuple[str, ...]
+    name: str
+    key: Mapping[str, Any]
+    """The columns of its primary key, in the order of the walk, each with a value below all others."""
+    columns: Mapping[str, type[bytes] | type[str]]
+    """The encrypted columns, each with the type of its values."""
     owner: Callable[[str, Key, int], str]
-    """What a value is bound to, by column: the row's key and tenant."""
+    """What a value is bound to, by column, key and tenant."""
     most: int = _MANY
     """How many rows one transaction re-encrypts."""
+    of_tenants: bool = True
 
     @property
-    def name(self) -> str:
-        return self.put.removeprefix("reseal_")
+    def find(self) -> str:
+        """The statement that reads the next rows with other keys."""
+        return f"stale_{self.name}"
+
+    @property
+    def put(self) -> str:
+        """The statement that writes a row."""
+        return f"reseal_{self.name}"
+
+    @property
+    def first(self) -> Key:
+        return tuple(self.key.values())
 
 
 def _content(column: str, _: Key, tenant_id: int) -> str:
@@ -54,48 +63,44 @@ def _content(column: str, _: Key, tenant_id: int) -> str:
 
 # In the direction in which rows move between homes, so that few of them move before they are checked.
 SEALED_TABLES = (
-    SealedTable("stale_secrets", "reseal_secrets", ("",), ("value",), lambda _, key, __: shared_owner(key[0])),
+    SealedTable("secrets", {"name": ""}, {"value": bytes}, lambda _, key, __: shared_owner(key[0]), of_tenants=False),
     SealedTable(
-        "stale_tenant_secrets",
-        "reseal_tenant_secrets",
-        (0, ""),
-        ("value",),
+        "tenant_secrets",
+        {"tenant_id": 0, "name": ""},
+        {"value": bytes},
         lambda _, key, tenant: secret_owner(tenant, key[1]),
     ),
     SealedTable(
-        "stale_signing_secrets",
-        "reseal_signing_secrets",
-        (0, _NO_ID),
-        ("value",),
+        "signing_secrets",
+        {"tenant_id": 0, "id": _NO_ID},
+        {"value": bytes},
         lambda _, key, tenant: signing_owner(tenant, key[1]),
     ),
     SealedTable(
-        "stale_stream_queues",
-        "reseal_stream_queues",
-        (0, "", 0),
-        ("address",),
+        "stream_queues",
+        {"tenant_id": 0, "queue": "", "generation": 0},
+        {"address": str},
         lambda _, key, tenant: stream_owner(tenant, key[1]),
     ),
     SealedTable(
-        "stale_subscriptions",
-        "reseal_subscriptions",
-        (0, ""),
-        ("address",),
+        "subscriptions",
+        {"tenant_id": 0, "name": ""},
+        {"address": str},
         lambda _, key, tenant: subscription_owner(tenant, key[1]),
     ),
     SealedTable(
-        "stale_payloads",
-        "reseal_payloads",
-        (_NO_ID,),
-        ("body",),
-        lambda _, key, tenant: payload_owner(tenant, key[0]),
-        _FEW,
+        "payloads", {"id": _NO_ID}, {"body": bytes}, lambda _, key, tenant: payload_owner(tenant, key[0]), _FEW
     ),
-    SealedTable("stale_jobs", "reseal_jobs", (_NO_ID,), ("args",), _content),
-    SealedTable("stale_dead_letters", "reseal_dead_letters", (_NO_ID,), ("args", "error"), _content),
-    SealedTable("stale_runs", "reseal_runs", (_NO_ID,), ("args", "checkpoint", "message"), _content),
-    SealedTable("stale_live_logs", "reseal_live_logs", (_NO_ID,), ("logs",), _content),
-    SealedTable("stale_history", "reseal_history", (0, _NO_ID, -1), ("args", "result", "logs", "error"), _content),
+    SealedTable("jobs", {"id": _NO_ID}, {"args": bytes}, _content),
+    SealedTable("dead_letters", {"run_id": _NO_ID}, {"args": bytes, "error": str}, _content),
+    SealedTable("runs", {"id": _NO_ID}, {"args": bytes, "checkpoint": bytes, "message": str}, _content),
+    SealedTable("live_logs", {"run_id": _NO_ID}, {"logs": bytes}, _content),
+    SealedTable(
+        "history",
+        {"tenant_id": 0, "run_id": _NO_ID, "fence": -1},
+        {"args": bytes, "result": bytes, "logs": bytes, "error": str},
+        _content,
+    ),
 )
 
 
@@ -121,21 +126,6 @@ class Resealed(NamedTuple):
 
     key: Key
     values: tuple[tuple[bytes | str, bytes | str] | None, ...]
-
-
-class Reencryption(Protocol):
-    async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
-        """Of the next `window` rows above a key, those with values that are encrypted with another key than the one
-        whose seals begin with `head`; up to the table's batch size."""
-
-    async def reseal_rows(self, table: SealedTable, rows: Sequence[Resealed]) -> None:
-        """Replace values by their re-encrypted form, unless they have changed."""
-
-    async def reencryption(self) -> str | None:
-        """The stored progress of a re-encryption."""
-
-    async def keep_reencryption(self, state: str) -> None:
-        """Store the progress of a re-encryption."""
 
 
 def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRows:

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from duetime.errors import Conflict, NotFound
 from duetime.ids import run_id, show, time_of
-from duetime.model.firing import PlannedRun, scan_time
+from duetime.model.firing import Backfill, PlannedRun, scan_time
 from duetime.model.job import JobState, decode_options
 from duetime.model.schedule import After, Once, Recurring, Schedule, UnusableSchedule, decode_schedule
 from duetime.model.withdrawn_runs import Withdrawn, encode_owed
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 HELD = datetime(9999, 1, 1, tzinfo=UTC)
 """The `scan_at` of a paused cursor: never in view until its job is resumed."""
@@ -128,11 +128,9 @@ def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:
     return PlannedRun(run_id(job_id, now, nonce), now)
 
 
-def backfilled(
-    job_id: UUID, fires: Sequence[datetime], now: datetime, nonce: bytes, rate: float
-) -> list[tuple[UUID, datetime, datetime]]:
+def backfilled(job_id: UUID, backfill: Backfill, now: datetime, nonce: bytes) -> list[tuple[UUID, datetime, datetime]]:
     """The runs of a past range: each due at its own time, and ready one after the other at the given rate a second.
     Future occurrences are omitted: they would run early, and again at their time."""
-    pause = timedelta(seconds=1 / rate)
-    past = [fire for fire in fires if fire <= now]
+    pause = timedelta(seconds=1 / backfill.rate)
+    past = [fire for fire in backfill.fires if fire <= now]
     return [(run_id(job_id, fire, nonce), fire, now + place * pause) for place, fire in enumerate(past)]

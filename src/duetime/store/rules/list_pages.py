@@ -19,7 +19,7 @@ from duetime.ids import first_id_at
 from duetime.model.job import JobState
 from duetime.model.lists import JobFilter, JobStatus, Page, RunFilter
 from duetime.model.run import RunState
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 T = TypeVar("T")
 

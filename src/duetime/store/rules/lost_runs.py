@@ -7,7 +7,7 @@ from duetime.model.attempt import Claimed
 from duetime.model.completion import not_tried
 from duetime.model.outcome import Skipped
 from duetime.model.worker import Lost
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 
 def lost_with_worker(rows: Iterable[Fields]) -> list[Lost]:

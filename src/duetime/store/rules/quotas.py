@@ -15,7 +15,7 @@ import msgspec
 
 from duetime.errors import QuotaExceeded
 from duetime.model.tenant import COLUMNS, TenantLimits
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 QUOTAS = tuple(name for name in TenantLimits.__struct_fields__ if name not in COLUMNS)
 REFUSED = "duetime quota "

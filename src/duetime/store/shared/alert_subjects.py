@@ -10,7 +10,7 @@ import msgspec
 from duetime.model.job import JobState, decode_options
 from duetime.model.run import RunState
 from duetime.store.protocol.alert_subjects import EndedRun, RunningRun, UnfiredJob, WaitingRun, WatchedJob
-from duetime.store.shared.job_rows import Fields, from_row
+from duetime.store.rules.job_rows import Fields, from_row
 from duetime.store.shared.transaction import SharedRole
 
 S = TypeVar("S", bound=msgspec.Struct)

@@ -15,8 +15,8 @@ from duetime.model.bulk import (
     encode_plan,
 )
 from duetime.model.idempotency import KeyedRequest
+from duetime.store.rules.job_rows import from_row
 from duetime.store.shared.answers import first_answer, keep_answer
-from duetime.store.shared.job_rows import from_row
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
 KEPT = 100

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from duetime.errors import NotFound
 from duetime.model.checkin import CheckIn, Ping, StoredCheckIn, decode_checkin, encode_checkin
-from duetime.store.shared.job_rows import Fields, from_row
+from duetime.store.rules.job_rows import Fields, from_row
 from duetime.store.shared.notification_rows import encode, message_of
 from duetime.store.shared.transaction import SharedRole, Transaction
 

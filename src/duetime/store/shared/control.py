@@ -7,6 +7,7 @@ from uuid import UUID
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
+from duetime.model.firing import Backfill
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
@@ -97,20 +98,14 @@ class ControlRole(SharedRole):
         return run
 
     async def backfill_job(
-        self,
-        tenant_id: int,
-        job_id: UUID,
-        fires: Sequence[datetime],
-        nonce: bytes,
-        rate: float,
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
         async def work(transaction: Transaction) -> int:
             count = await first_answer(transaction, tenant_id, request, int)
             if count is None:
                 row = await steerable(transaction, tenant_id, job_id)
                 now = await transaction.now()
-                runs = await transaction.compute(backfilled, job_id, fires, now, nonce, rate)  # up to 10,000
+                runs = await transaction.compute(backfilled, job_id, backfill, now, nonce)  # up to 10,000
                 await self._make_runs(transaction, tenant_id, job_id, row, runs)
                 count = len(runs)
                 await keep_answer(transaction, tenant_id, request, count)

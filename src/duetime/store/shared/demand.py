@@ -7,8 +7,8 @@ from uuid import UUID
 
 from duetime.model.demand import Activity, Coming, LaneDepth, QueueActivity, QueueAhead
 from duetime.model.overview import ComingJob
+from duetime.store.rules.job_rows import Fields, from_row
 from duetime.store.shared.figure_rows import coming_job
-from duetime.store.shared.job_rows import Fields, from_row
 from duetime.store.shared.transaction import SharedRole, Statements, Transaction
 
 MOST_WAITING = 200_000

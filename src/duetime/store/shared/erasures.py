@@ -14,9 +14,9 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import Tenant, TenantState
 from duetime.store.protocol.store import Claims, Hint
 from duetime.store.rules.encrypted_columns import META
+from duetime.store.rules.job_rows import from_row
 from duetime.store.rules.tenant_tables import TENANT_TABLES
 from duetime.store.shared.control import stop_runs
-from duetime.store.shared.job_rows import from_row
 from duetime.store.shared.service_rows import FIRST_ID, no_tenant, stored_tenant
 from duetime.store.shared.transaction import Row, SharedContext, SharedRole, Transaction, found
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from duetime.model.attempt import AttemptState
 from duetime.model.overview import AheadPage, ComingJob, Count, Failing, Lag, Recent, Step, Waiting
 from duetime.model.run import RunState
-from duetime.store.shared.job_rows import Fields, from_row
+from duetime.store.rules.job_rows import Fields, from_row
 
 CAP = 10_000
 """The cap on counts of jobs, running runs and dead letters."""

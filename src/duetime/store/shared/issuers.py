@@ -3,7 +3,7 @@
 from duetime.errors import NotFound
 from duetime.ids import new_id
 from duetime.model.issuer import Issuer, StoredIssuer, decode_issuer, encode_issuer
-from duetime.store.shared.job_rows import from_row
+from duetime.store.rules.job_rows import from_row
 from duetime.store.shared.transaction import SharedRole
 
 

@@ -25,7 +25,7 @@ from duetime.model.lists import (
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, shown_schedule
 from duetime.model.structs import struct_like
-from duetime.store.shared.job_rows import Fields, failure_of, from_row, planned_for
+from duetime.store.rules.job_rows import Fields, failure_of, from_row, planned_for
 
 _ERROR_SHOWN = 500
 

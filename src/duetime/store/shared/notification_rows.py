@@ -7,7 +7,7 @@ import msgspec
 from duetime.model.alert import Alert, decode_rule
 from duetime.model.job import decode_options
 from duetime.model.notification import Message, RunNews
-from duetime.store.shared.job_rows import Fields, failure_of, from_row
+from duetime.store.rules.job_rows import Fields, failure_of, from_row
 
 
 def news_of(row: Fields) -> RunNews:

@@ -6,7 +6,7 @@ from itertools import groupby
 from duetime.model.lane import Tier, tier_of
 from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits, Rate
 from duetime.model.tenant import Depth, Queue, TaskInfo
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 
 
 def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queue]:

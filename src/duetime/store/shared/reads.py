@@ -9,7 +9,7 @@ from duetime.ids import show
 from duetime.model.attempt import Run
 from duetime.model.job import Job
 from duetime.store.protocol.store import Counts
-from duetime.store.shared.job_rows import MOST_ATTEMPTS, attempts_each, ended_run, live_run, one_off, stored_job
+from duetime.store.rules.job_rows import MOST_ATTEMPTS, attempts_each, ended_run, live_run, one_off, stored_job
 from duetime.store.shared.transaction import Row, SharedRole, Transaction, found
 
 

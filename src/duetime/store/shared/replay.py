@@ -10,7 +10,7 @@ from duetime.model.attempt import Run
 from duetime.model.event import EventKind
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import lane_of
-from duetime.model.lists import DeadFilter, Replayed
+from duetime.model.lists import DeadFilter, Replayed, ReplayPace
 from duetime.model.run import RunState
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
@@ -82,30 +82,23 @@ class ReplayRole(SharedRole):
         return {**said, "lane_id": (await self.run_maker.lanes(transaction, [key]))[key]}
 
     async def replay_dead_letters(
-        self,
-        tenant_id: int,
-        filter: DeadFilter,
-        nonce: bytes,
-        limit: int = 1000,
-        rate: float = 100.0,
-        delay: timedelta = timedelta(0),
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, filter: DeadFilter, pace: ReplayPace, nonce: bytes, request: KeyedRequest | None = None
     ) -> Replayed:
         async def work(transaction: Transaction) -> Replayed:
             answer = await first_answer(transaction, tenant_id, request, Replayed)
             if answer is not None:
                 return answer
-            rows = await _lock_dead(transaction, tenant_id, filter, limit + 1, also_deleted=False)
+            rows = await _lock_dead(transaction, tenant_id, filter, pace.limit + 1, also_deleted=False)
             now = await transaction.now()
-            old = [row["run_id"] for row in rows[:limit]]
-            lanes = await self.run_maker.awake_lanes(transaction, [row["lane_id"] for row in rows[:limit]])
+            old = [row["run_id"] for row in rows[: pace.limit]]
+            lanes = await self.run_maker.awake_lanes(transaction, [row["lane_id"] for row in rows[: pace.limit]])
             new = [
-                _repeat(row["run_id"], row, lanes, now, nonce, delay + timedelta(seconds=place / rate))
-                for place, row in enumerate(rows[:limit])
+                _repeat(row["run_id"], row, lanes, now, nonce, pace.delay + timedelta(seconds=place / pace.rate))
+                for place, row in enumerate(rows[: pace.limit])
             ]
             await _replace(transaction, tenant_id, old, new)
             pairs = zip(old, [item.run_id for item in new], strict=True)
-            answer = Replayed(tuple(pairs), more=len(rows) > limit)
+            answer = Replayed(tuple(pairs), more=len(rows) > pace.limit)
             await keep_answer(transaction, tenant_id, request, answer)
             return answer
 

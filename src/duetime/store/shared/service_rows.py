@@ -12,8 +12,8 @@ from duetime.model.audit import Audited, AuditEntry
 from duetime.model.identity import Identity
 from duetime.model.session import Session
 from duetime.model.tenant import Tenant, TenantState
+from duetime.store.rules.job_rows import Fields, from_row
 from duetime.store.rules.quotas import limits_of
-from duetime.store.shared.job_rows import Fields, from_row
 
 FIRST_ID = UUID(int=0)
 """Below all ids."""

@@ -15,7 +15,7 @@ from duetime.model.source import (
     encode_marks,
     encode_source,
 )
-from duetime.store.shared.job_rows import from_row
+from duetime.store.rules.job_rows import from_row
 from duetime.store.shared.transaction import SharedRole
 
 

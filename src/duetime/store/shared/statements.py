@@ -4,13 +4,16 @@ A `.sql` file holds statements, each under a line `-- name: what it does`. A sta
 the next one. Statements that both dialects share are in `shared/sql`, in PostgreSQL's dialect; `sqlite/dialect.py`
 translates them for SQLite. If that is not enough, each dialect has a version in its own `sql` folder, under the same
 name; a test asserts it.
-A statement names states as the code does, `RunState.SUCCEEDED`, and a file may hold templates: see `sql_text.py`.
+A statement names states as the code does, `RunState.SUCCEEDED`, and a file may hold templates: see `sql_text.py`. Only
+the statements of re-encryption are in no file: `reencryption_statements.py` derives them from the encrypted columns.
 """
 
 import re
 from importlib import resources
 from types import MappingProxyType
 
+from duetime.store.rules.encrypted_columns import SEALED_TABLES
+from duetime.store.shared.reencryption_statements import reencryption_statements
 from duetime.store.shared.sql_text import sql_text
 
 SHARED = "duetime.store.shared"
@@ -28,6 +31,11 @@ def statements(package: str) -> MappingProxyType[str, str]:
                     raise ValueError(f"{package} has two statements {name!r}")
                 found[name] = body
     return MappingProxyType(found)
+
+
+def shared_statements() -> MappingProxyType[str, str]:
+    """All statements that both dialects share."""
+    return MappingProxyType({**statements(SHARED), **dict(reencryption_statements(SEALED_TABLES))})
 
 
 def parse(text: str) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import msgspec
 from duetime.clock import elapsed
 from duetime.errors import Conflict
 from duetime.model.attempt import Claimed
-from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings
+from duetime.model.carried import CarriedEnd, CarriedRun, Landed, StreamQueue, StreamSettings, UnderClaim
 from duetime.model.worker import Seat
 from duetime.store.protocol.streams import KnownQueues
 from duetime.store.rules.carried_rows import Landing, Stored, assignment, ends_in_order, landing
@@ -86,17 +86,10 @@ class StreamQueueRole(SharedRole, ABC):
     async def end_carried(self, worker_id: UUID, ended: Sequence[CarriedEnd]) -> frozenset[UUID]:
         return await self._end(worker_id, ends_in_order(ended)) if ended else frozenset()
 
-    async def land(
-        self,
-        runs: Sequence[CarriedRun],
-        how: Landed,
-        worker_id: UUID | None = None,
-        claim_no: int | None = None,
-        started: Sequence[int] | None = None,
-    ) -> frozenset[UUID]:
+    async def land(self, runs: Sequence[CarriedRun], how: Landed | UnderClaim) -> frozenset[UUID]:
         if not runs:
             return frozenset()
-        wanted = landing(runs, how, worker_id, claim_no, started)
+        wanted = landing(runs, how)
         stored = await self._land(wanted)
         if not wanted.seats:
             self.ready.announce(len(stored.runs))

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from duetime.errors import StoreRejected
 from duetime.model.lane import LaneKey
-from duetime.store.shared.job_rows import Fields
+from duetime.store.rules.job_rows import Fields
 from duetime.store.shared.ready import Hints, Ready
 from duetime.store.shared.stream_readings import StreamReadings
 

@@ -15,7 +15,7 @@ from duetime.model.schedule import After, shown_schedule
 from duetime.model.target import kind_of
 from duetime.model.tenant import TenantState
 from duetime.model.waiting import AHEAD_CAP, NAMED, JobFacts, LimitFacts, RunFacts, Serving, WaitingParent
-from duetime.store.shared.job_rows import planned_for
+from duetime.store.rules.job_rows import planned_for
 from duetime.store.shared.transaction import Row, SharedRole, Transaction, found
 
 _PARENTS = 20

@@ -9,7 +9,7 @@ from duetime.errors import NotFound
 from duetime.ids import show
 from duetime.model.run import RunState, live_state
 from duetime.model.worker import MOST_PAST_WORKERS, PastWorker, RunFate, Worker
-from duetime.store.shared.job_rows import from_row
+from duetime.store.rules.job_rows import from_row
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
 from duetime.store.caller_connections import SqliteSession
 from duetime.store.rules.quotas import QUOTAS, REFUSED, limits_of, over_quota
-from duetime.store.shared.statements import SHARED, statements
+from duetime.store.shared.statements import shared_statements, statements
 from duetime.store.shared.transaction import NotUnique
 from duetime.store.sqlite.dialect import translated
 from duetime.store.sqlite.values import Reader
@@ -61,7 +61,7 @@ def split(script: str) -> tuple[str, ...]:
 
 # A statement of PostgreSQL may write to several tables. Here it is several statements under one name.
 SQL = {
-    **{name: split(translated(body)) for name, body in statements(SHARED).items()},
+    **{name: split(translated(body)) for name, body in shared_statements().items()},
     **{name: split(body) for name, body in statements("duetime.store.sqlite").items()},
 }
 

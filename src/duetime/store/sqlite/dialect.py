@@ -13,6 +13,11 @@ _RULES = tuple(
         (r"duetime\.(?:now|clock)\(\)", ":now"),
         # A file has one schema.
         (r"\bduetime\.", ""),
+        # Live logs have the tenant of their run.
+        (
+            r"from live_logs t\b",
+            "from (select l.*, r.tenant_id from live_logs l join runs r on r.id = l.run_id) t",
+        ),
         # Ids are packed into one value, with a second list of the same length (`values.encoded`).
         (
             r"= any\(:(\w+)::uuid\[\]\)",
@@ -40,6 +45,8 @@ _RULES = tuple(
         (r"extract\(epoch from ([\w.:]+ - [\w.]+)\)", r"(\1) / 1e6"),
         # The moment of a cursor that is out of view.
         (r"'9999-01-01Z'", "253370764800000000"),
+        # A moment before all others.
+        (r"'-infinity'", "0"),
         # The same functions by other names. Unlike PostgreSQL's, these return null when one of their values is null.
         (r"\bgreatest\(", "max("),
         (r"\bleast\(", "min("),

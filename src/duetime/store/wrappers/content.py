@@ -32,7 +32,7 @@ from duetime.model.notification import RunNews, is_notification
 from duetime.model.run import Event
 from duetime.store.protocol.service import Tenants
 from duetime.store.protocol.store import Claims
-from duetime.store.wrappers.seal_owners import ARGUMENTS, CHECKPOINT, ERROR, LOGS, MESSAGE, RESULT, content_owner
+from duetime.store.rules.seal_owners import ARGUMENTS, CHECKPOINT, ERROR, LOGS, MESSAGE, RESULT, content_owner
 
 log = logging.getLogger("duetime.sealing")
 

@@ -12,7 +12,7 @@ changed once more by its last owner.
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
 from duetime.model.event import Event
+from duetime.model.firing import Backfill
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted, decode_options
 from duetime.model.lists import (
@@ -37,6 +38,7 @@ from duetime.model.lists import (
     NamePlace,
     Page,
     Replayed,
+    ReplayPace,
     RunEnd,
     RunFilter,
     RunItem,
@@ -383,17 +385,11 @@ class ScopedControl(_Scoped[Control]):
             return await self._inner.trigger_job(tenant_id, job_id, nonce, kept)
 
     async def backfill_job(
-        self,
-        tenant_id: int,
-        job_id: UUID,
-        fires: Sequence[datetime],
-        nonce: bytes,
-        rate: float,
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
         await self._bounds.job(tenant_id, job_id)
         with self._bounds.keyed(request) as kept:
-            return await self._inner.backfill_job(tenant_id, job_id, fires, nonce, rate, kept)
+            return await self._inner.backfill_job(tenant_id, job_id, backfill, nonce, kept)
 
 
 class Submitting(Protocol):
@@ -460,18 +456,11 @@ class ScopedReplay(_Scoped[Replay]):
             return await self._inner.retry_run(tenant_id, run_id, nonce, kept)
 
     async def replay_dead_letters(
-        self,
-        tenant_id: int,
-        filter: DeadFilter,
-        nonce: bytes,
-        limit: int = 1000,
-        rate: float = 100.0,
-        delay: timedelta = timedelta(0),
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, filter: DeadFilter, pace: ReplayPace, nonce: bytes, request: KeyedRequest | None = None
     ) -> Replayed:
         await self._check(tenant_id, filter)
         with self._bounds.keyed(request) as kept:
-            return await self._inner.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, kept)
+            return await self._inner.replay_dead_letters(tenant_id, filter, pace, nonce, kept)
 
     async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
         await self._check(tenant_id, filter)

@@ -26,7 +26,17 @@ from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
-from duetime.model.lists import DeadFilter, DeadGroups, DeadLetter, JobReport, Page, Replayed, RunFilter, RunItem
+from duetime.model.lists import (
+    DeadFilter,
+    DeadGroups,
+    DeadLetter,
+    JobReport,
+    Page,
+    Replayed,
+    ReplayPace,
+    RunFilter,
+    RunItem,
+)
 from duetime.model.notification import UNREADABLE as NO_ADDRESS
 from duetime.model.notification import RunNews, Subscription, address_of, with_address
 from duetime.model.tenant import NewTenant, Tenant, TenantChange
@@ -46,9 +56,9 @@ from duetime.store.protocol.store import (
     Store,
 )
 from duetime.store.protocol.streams import KnownQueues, Streams
+from duetime.store.rules.seal_owners import shared_owner, stream_owner, subscription_owner
 from duetime.store.wrappers.content import Sealing
 from duetime.store.wrappers.overlay import wrapped
-from duetime.store.wrappers.seal_owners import shared_owner, stream_owner, subscription_owner
 
 log = logging.getLogger("duetime.sealing")
 
@@ -223,17 +233,10 @@ class SealedReplay(_Sealed[Replay]):
         return await self._sealing.run(await self._inner.retry_run(tenant_id, run_id, nonce, request))
 
     async def replay_dead_letters(
-        self,
-        tenant_id: int,
-        filter: DeadFilter,
-        nonce: bytes,
-        limit: int = 1000,
-        rate: float = 100.0,
-        delay: timedelta = timedelta(0),
-        request: KeyedRequest | None = None,
+        self, tenant_id: int, filter: DeadFilter, pace: ReplayPace, nonce: bytes, request: KeyedRequest | None = None
     ) -> Replayed:
         await self._sealing.check_filter(tenant_id, filter)
-        return await self._inner.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, request)
+        return await self._inner.replay_dead_letters(tenant_id, filter, pace, nonce, request)
 
     async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
         await self._sealing.check_filter(tenant_id, filter)

@@ -1,3 +1,9 @@
+-- template claimed
+r.id as run_id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at) as due,
+    duetime.stamp(r.ready_at) as ready, duetime.stamp(r.started_at) as started,
+    r.args, r.options, r.timeout_ms, r.checkpoint
+-- end
+
 -- look: the first unclaimed runs of each lane above its low-water mark, ready or not; the snapshot of the read; and,
 -- a while after $4, a number that is above all transactions that have begun
 select l.lane, l.ready, l.ids, s.now, s.oldest, s.unborn
@@ -9,18 +15,15 @@ from (
 ) s left join duetime.look($1::int[], $2::timestamptz[], $3) l on true;
 
 -- claim: lease ready runs of each lane to a worker, without touching any index
-select id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
-    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
-from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5);
+select {claimed}
+from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5) r;
 
 -- claim_announced: lease announced runs of lanes without limits to a worker
-select id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
-    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
-from duetime.claim_announced($1::uuid[], $2::int[], $3, $4);
+select {claimed}
+from duetime.claim_announced($1::uuid[], $2::int[], $3, $4) r;
 
 -- claimed_before: the runs of a claim whose answer was lost
-select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
-    duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
+select {claimed}
 from duetime.claims c join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()
 join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
 where c.worker_id = $1 and c.claim_no = $2;
@@ -43,13 +46,11 @@ from held where r.id = any(array[held.id]) and r.worker_id = $1 and r.claim_no =
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- claim_many: lease ready runs of each lane, and chosen runs, and deal them to workers in order
-select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
-    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
-from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[], $7::int[]);
+select r.worker_id, {claimed}
+from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[], $7::int[]) r;
 
 -- claims_before: the runs of claims whose answers were lost
-select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
-    duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
+select r.worker_id, {claimed}
 from unnest($1::uuid[], $2::bigint[]) as s(worker_id, claim_no) cross join lateral (
     select o.* from duetime.claims o where o.worker_id = s.worker_id and o.claim_no = s.claim_no offset 0) c
 join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()

@@ -131,11 +131,6 @@ left join lateral (
 ) e on true
 where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by n.place;
 
--- live_runs_of_graph: the runs of a graph that are not over, in the order in which all transactions hold them
-select r.id from duetime.nodes n cross join lateral (
-    select o.id from duetime.runs o where o.tenant_id = n.tenant_id and o.job_id = n.job_id offset 0) r
-where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by r.id;
-
 -- ends_of_runs: the rows that ended runs, as history has them
 select h.run_id, h.job_id, h.lane_id, h.args, h.options, h.timeout_ms
 from unnest(:ids::uuid[]) as w(id) cross join lateral (

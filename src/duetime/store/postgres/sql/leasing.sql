@@ -1,12 +1,3 @@
--- register_worker: begin a worker's lease
-insert into duetime.workers as w (
-    id, name, tasks, queues, slots, tenant_id, version, key_id, token_hash, started_at, heard_at, held_since, lease_until)
-values (:id, :name, :tasks::text[], :queues::text[], :slots, :tenant_id, :version, :key_id, :token_hash,
-    duetime.now(), duetime.now(), duetime.now(), duetime.now() + :lease::interval)
-on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
-    held_since = least(duetime.now(), case when w.lease_until > duetime.now() then w.held_since end)
-returning lease_until;
-
 -- declare_tasks: store a worker's declarations of its tasks
 insert into duetime.tasks (tenant_id, name, said, arguments, digest, told_at, seen_at)
 select $1, t.name, t.said, t.arguments, t.digest, duetime.now(), duetime.now()

@@ -1,3 +1,16 @@
+-- template found
+found as (
+    select l.run_id as id, l.job_id, :tenant_id::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
+    from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
+    where l.end_state is not null and (:state::smallint is null or l.end_state = :state)
+        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
+        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+-- end
+
 -- How these are written: what is looked up for each row is a subquery with a limit, which cannot be turned into a hash
 -- of a whole table; a job in history is one `between` itself and itself, so that sorting by it keeps to the index that
 -- begins with tenant and job. Either way the plan is the same whatever is believed of the tables.
@@ -157,16 +170,7 @@ left join found f on true;
 with looked as materialized (
     select * from duetime.history_by_run(:tenant_id, :before, :job_id, :state::smallint, :bound)
 ),
-found as (
-    select l.run_id as id, l.job_id, :tenant_id::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
-        l.options
-    from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
-    where l.end_state is not null and (:state::smallint is null or l.end_state = :state)
-        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
-        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
-    order by l.run_id desc limit :limit
-)
+{found}
 select b.seen, b.lowest, b.highest, f.*
 from (
     select count(*) as seen, (select run_id from looked order by run_id limit 1) as lowest,
@@ -183,16 +187,7 @@ with looked as materialized (
 cut as (
     select (array_agg(l.run_id order by l.run_id))[1] as lowest from looked l group by l.job_id having count(*) >= :bound
 ),
-found as (
-    select l.run_id as id, l.job_id, :tenant_id::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
-        l.options
-    from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
-    where l.end_state is not null and (:state::smallint is null or l.end_state = :state)
-        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
-        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
-    order by l.run_id desc limit :limit
-)
+{found}
 select b.lowest, f.* from (select (select c.lowest from cut c order by c.lowest desc limit 1) as lowest) b left join found f on true;
 
 -- list_dead_letters: dead letters, newest first, and the bounds of what was read

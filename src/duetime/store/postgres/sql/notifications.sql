@@ -28,12 +28,3 @@ select c.worker_id, count(*) as count from duetime.claims c cross join lateral (
     select 1 from duetime.runs o
     where o.id = any(c.run_ids) and o.worker_id = c.worker_id and o.claim_no = c.claim_no offset 0) r
 group by c.worker_id;
-
--- put_alert: set a rule; one that says something else begins anew
-insert into duetime.alerts (tenant_id, name, rule, hears) values (:tenant_id, :name, :rule, :hears)
-on conflict (tenant_id, name) do update set rule = excluded.rule, hears = excluded.hears, checked_at = '-infinity',
-    counts_from = case when alerts.rule = excluded.rule then alerts.counts_from end,
-    good_at = case when alerts.rule = excluded.rule then alerts.good_at end,
-    judged_at = case when alerts.rule = excluded.rule then alerts.judged_at end,
-    pauses = case when alerts.rule = excluded.rule then alerts.pauses end,
-    wrong_since = case when alerts.rule = excluded.rule then alerts.wrong_since end;

@@ -18,9 +18,6 @@ cross join lateral (
         and l.task = x.task and l.trial = x.trial and l.keyed = x.keyed
         and (l.awake or l.changed_at > duetime.now() - interval '1 day') limit 1) l;
 
--- spent_from: the first day of `spent` that was not forgotten
-select value from duetime.meta where name = $1;
-
 -- forget_spent: days before this one are never remembered again
 insert into duetime.meta as m (name, value) values ($1, $2)
 on conflict (name) do update set value = greatest(m.value, excluded.value);

@@ -2,10 +2,10 @@
 select pg_relation_size('duetime.runs') / current_setting('block_size')::bigint;
 
 -- strays: the running runs on these pages that no claim and no handover lists, and the waiting ones that have expired
-select id, fence, worker_id, claim_no from duetime.stray_runs($1, $2, $3);
+select id as run_id, fence, worker_id, claim_no from duetime.stray_runs($1, $2, $3);
 
 -- hold_strays: hold strays, to see whether they are as they were; not those being completed
-select id, fence, worker_id, claim_no from duetime.runs where id = any($1::uuid[]) order by id for update skip locked;
+select id as run_id, fence, worker_id, claim_no from duetime.runs where id = any($1::uuid[]) order by id for update skip locked;
 
 -- list_strays: list strays in claims under the numbers that they have, where those are free
 insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids, standing)
@@ -35,8 +35,8 @@ on conflict (run_id) do update
 set fence = excluded.fence, handed_at = excluded.handed_at, deadline = excluded.deadline;
 
 -- late_runs: waiting runs as a claim would find them now, held; not those that others hold
-select id, job_id, lane_id, fence + 1, attempt + 1, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
-    duetime.stamp(duetime.now()), args, options, timeout_ms, checkpoint
+select id as run_id, job_id, lane_id, fence + 1 as fence, attempt + 1 as attempt, lost, duetime.stamp(due_at) as due,
+    duetime.stamp(ready_at) as ready, duetime.stamp(duetime.now()) as started, args, options, timeout_ms, checkpoint
 from duetime.runs where id = any($1::uuid[]) and worker_id is null order by id for update skip locked;
 
 -- take_late: hold runs that are about to end without a start

@@ -10,6 +10,3 @@ select least(:most::bigint, coalesce((
 
 -- count_keys: how many keys of a tenant are remembered, up to a bound
 select count(*) from (select 1 from duetime.keys where tenant_id = :tenant_id limit :most) k;
-
--- count_graphs: how many graphs of a tenant are not over, up to a bound
-select count(*) from (select 1 from duetime.graphs where tenant_id = :tenant_id and ended_at is null limit :most) g;

@@ -116,3 +116,11 @@ cross join lateral (select * from duetime.edges e where e.child_id = c.job_id of
 cross join lateral (
     select * from duetime.nodes p where p.job_id = e.parent_id and p.graph_id = c.graph_id limit 1) p
 where c.graph_id = :graph_id and c.tenant_id = :tenant_id order by c.place, p.place;
+
+-- count_graphs: how many graphs of a tenant are not over, up to a bound
+select count(*) from (select 1 from duetime.graphs where tenant_id = :tenant_id and ended_at is null limit :most) g;
+
+-- live_runs_of_graph: the runs of a graph that are not over, in the order in which all transactions hold them
+select r.id from duetime.nodes n cross join lateral (
+    select * from duetime.runs r where r.tenant_id = n.tenant_id and r.job_id = n.job_id offset 0) r
+where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by r.id;

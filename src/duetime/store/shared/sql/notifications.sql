@@ -85,3 +85,12 @@ update duetime.notifying set read_at = :at::timestamptz where one;
 
 -- events_read_until: up to when the events were read
 select read_at from duetime.notifying where one;
+
+-- put_alert: set a rule; one that says something else begins anew
+insert into duetime.alerts (tenant_id, name, rule, hears) values (:tenant_id, :name, :rule, :hears)
+on conflict (tenant_id, name) do update set rule = excluded.rule, hears = excluded.hears, checked_at = '-infinity',
+    counts_from = case when alerts.rule = excluded.rule then alerts.counts_from end,
+    good_at = case when alerts.rule = excluded.rule then alerts.good_at end,
+    judged_at = case when alerts.rule = excluded.rule then alerts.judged_at end,
+    pauses = case when alerts.rule = excluded.rule then alerts.pauses end,
+    wrong_since = case when alerts.rule = excluded.rule then alerts.wrong_since end;

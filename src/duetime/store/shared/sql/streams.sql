@@ -34,3 +34,6 @@ delete from duetime.stream_queues where retired and changed_at < :since::timesta
 select exists (
     select 1 from duetime.limits where tenant_id = :tenant_id and kind = LimitKind.QUEUE and name = :queue collate "C"
         and (running is not null or rate is not null)) as known;
+
+-- spent_from: the first day of `spent` that was not forgotten
+select value from duetime.meta where name = :name;

@@ -29,3 +29,12 @@ union all
 select h.run_id, l.task, h.end_state, h.attempt, h.lost, h.lane_id, h.worker_id
 from duetime.history h join duetime.lanes l on l.id = h.lane_id
 where h.tenant_id = :tenant_id and h.run_id = any(:ids::uuid[]) and h.end_state is not null;
+
+-- register_worker: begin a worker's lease
+insert into duetime.workers as w (
+    id, name, tasks, queues, slots, tenant_id, version, key_id, token_hash, started_at, heard_at, held_since, lease_until)
+values (:id, :name, :tasks::text[], :queues::text[], :slots, :tenant_id, :version, :key_id, :token_hash,
+    duetime.now(), duetime.now(), duetime.now(), duetime.now() + :lease::interval)
+on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
+    held_since = case when w.lease_until > duetime.now() then least(w.held_since, duetime.now()) else duetime.now() end
+returning lease_until;

@@ -92,10 +92,6 @@ left join runs r on r.tenant_id = n.tenant_id and r.job_id = n.job_id
 left join ended e on e.run_id = (select max(o.run_id) from ended o where o.job_id = n.job_id)
 where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by n.place;
 
--- live_runs_of_graph: the runs of a graph that are not over
-select r.id from nodes n join runs r on r.tenant_id = n.tenant_id and r.job_id = n.job_id
-where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by r.id;
-
 -- ends_of_runs: the rows that ended runs, as history has them
 select h.run_id, h.job_id, h.lane_id, h.args, h.options, h.timeout_ms
 from json_each(:ids_places) x cross join history h on h.rowid = (

@@ -1,11 +1,3 @@
--- register_worker: begin a worker's lease
-insert into workers (
-    id, name, tasks, queues, slots, tenant_id, version, key_id, token_hash, started_at, heard_at, held_since, lease_until)
-values (:id, :name, :tasks, :queues, :slots, :tenant_id, :version, :key_id, :token_hash, :now, :now, :now, :now + :lease)
-on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
-    held_since = case when lease_until > :now then min(held_since, :now) else :now end
-returning lease_until;
-
 -- declare_tasks: store a worker's declarations of one of its tasks
 insert into tasks (tenant_id, name, said, arguments, digest, told_at, seen_at)
 values (:tenant_id, :name, :said, :arguments, :digest, :now, :now)

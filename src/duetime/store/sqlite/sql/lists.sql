@@ -1,3 +1,21 @@
+-- template read_ends
+h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, substr(h.error, 1, 500) as error,
+            h.due_at, h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id, h.options
+-- end
+
+-- template found
+found as (
+    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
+    from looked l join lanes n on n.id = l.lane_id
+    where l.end_state is not null and (:state is null or l.end_state = :state)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+-- end
+
 -- list_labelled: jobs with a label, newest first; `among` is false if another wanted label is missing
 select l.job_id, not exists (
     select 1 from json_each(:kinds) k join json_each(:values) v on v.key = k.key where not exists (
@@ -170,40 +188,28 @@ select b.seen, b.lowest, f.* from (select count(*) as seen, min(id) as lowest fr
 -- list_ended_runs: ended runs, newest first: of a job, or that ended in one of the rare states, or all
 with looked as materialized (
     select * from (
-        select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-            started_at, first_started_at, finished_at, worker_id, options
-        from history indexed by history_of_job
+        select {read_ends}
+        from history h indexed by history_of_job
         where :job_id is not null and tenant_id = :tenant_id and job_id = :job_id and run_id < :before
             and end_state is not null
         order by run_id desc limit :bound)
     union all
     select * from (
-        select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-            started_at, first_started_at, finished_at, worker_id, options
-        from history indexed by history_ends_of_runs
+        select {read_ends}
+        from history h indexed by history_ends_of_runs
         where :job_id is null and :state <> RunState.SUCCEEDED and tenant_id = :tenant_id
             and end_state = :state and end_state is not null
             and end_state <> RunState.SUCCEEDED and run_id < :before
         order by run_id desc limit :bound)
     union all
     select * from (
-        select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-            started_at, first_started_at, finished_at, worker_id, options
-        from history indexed by history_of_tenant
+        select {read_ends}
+        from history h indexed by history_of_tenant
         where :job_id is null and coalesce(:state, RunState.SUCCEEDED) = RunState.SUCCEEDED
             and tenant_id = :tenant_id and run_id < :before
         order by run_id desc limit :bound)
 ),
-found as (
-    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
-        l.options
-    from looked l join lanes n on n.id = l.lane_id
-    where l.end_state is not null and (:state is null or l.end_state = :state)
-        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
-        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
-    order by l.run_id desc limit :limit
-)
+{found}
 select b.seen, b.lowest, b.highest, f.*
 from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
 
@@ -221,22 +227,12 @@ ends as materialized (
     from wanted w
 ),
 looked as materialized (
-    select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, substr(h.error, 1, 500) as error,
-        h.due_at, h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id, h.options
+    select {read_ends}
     from ends e cross join history h indexed by history_of_job
         on h.tenant_id = :tenant_id and h.job_id = e.id and h.run_id < :before and h.end_state is not null
         and (e.lowest is null or h.run_id >= e.lowest)
 ),
-found as (
-    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
-        l.options
-    from looked l join lanes n on n.id = l.lane_id
-    where l.end_state is not null and (:state is null or l.end_state = :state)
-        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
-        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
-    order by l.run_id desc limit :limit
-)
+{found}
 select b.lowest, f.* from (select max(lowest) as lowest from ends) b left join found f on true;
 
 -- list_dead_letters: dead letters, newest first, and the bounds of what was read

@@ -22,12 +22,3 @@ select c.worker_id, count(*) as count
 from claims c cross join json_each('[' || substr(replace(hex(zeroblob(length(c.run_ids) / 16)), '00', ',0'), 2) || ']') x
 cross join runs r on r.id = substr(c.run_ids, x.key * 16 + 1, 16)
 where r.worker_id = c.worker_id and r.claim_no = c.claim_no group by c.worker_id;
-
--- put_alert: set a rule; one that says something else begins anew
-insert into alerts (tenant_id, name, rule, hears) values (:tenant_id, :name, :rule, :hears)
-on conflict (tenant_id, name) do update set rule = excluded.rule, hears = excluded.hears, checked_at = 0,
-    counts_from = case when alerts.rule = excluded.rule then alerts.counts_from end,
-    good_at = case when alerts.rule = excluded.rule then alerts.good_at end,
-    judged_at = case when alerts.rule = excluded.rule then alerts.judged_at end,
-    pauses = case when alerts.rule = excluded.rule then alerts.pauses end,
-    wrong_since = case when alerts.rule = excluded.rule then alerts.wrong_since end;

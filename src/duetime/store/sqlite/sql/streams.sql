@@ -23,9 +23,6 @@ from runs where id = :id and :suspect;
 select r.id from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where r.worker_id = :worker_id and r.claim_no = :claim_no;
 
--- spent_from: the first day that was not forgotten
-select value from meta where name = :name;
-
 -- forget_spent: days before this one are never remembered again
 insert into meta (name, value) values (:name, :day)
 on conflict (name) do update set value = max(value, excluded.value);

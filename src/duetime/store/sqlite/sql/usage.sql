@@ -18,6 +18,3 @@ select key from keys where tenant_id = :tenant_id and kind = :kind and key > :af
 -- count_keys: how many keys a part has
 select count(*), 0 from keys
 where tenant_id = :tenant_id and kind = :kind and key > :after and (:until is null or key <= :until);
-
--- count_graphs: how many graphs of a tenant are not over, up to a bound
-select count(*) from (select 1 from graphs where tenant_id = :tenant_id and ended_at is null limit :most);
