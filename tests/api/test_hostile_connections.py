@@ -13,8 +13,11 @@ import pytest
 
 from duetime.api.connections import Connections, room_for_connections
 from duetime.api.http_protocol import MAX_HEADER, MAX_HEADERS, BoundedProtocol
+from duetime.api.http_server import connections_of
 from duetime.clock import monotonic_from
 from duetime.model.network import client_group
+from duetime.settings import Settings
+from duetime.telemetry.threaded_server import MOST_CONNECTIONS
 from tests.support.served import Served, served
 
 
@@ -344,5 +347,7 @@ def test_descriptors_are_kept_for_the_database(monkeypatch: pytest.MonkeyPatch) 
     assert room_for_connections(0, 20) == 256 - 20 - 64
     assert room_for_connections(50, 20) == 50
     assert room_for_connections(1000, 20) == 172
+    kept = [connections_of(Settings(pool_size=10, metrics_port=port)).most for port in (None, 0)]
+    assert kept == [256 - 20 - 64, 256 - 20 - 64 - MOST_CONNECTIONS]
     monkeypatch.setattr("resource.getrlimit", lambda _: (64, 64))
     assert room_for_connections(0, 20) == 16

@@ -11,8 +11,6 @@ so for longest, so neither silent clients nor clients that do not read can lock 
 `http_protocol.MOST_UNSENT` and one piece of a response are ready at a time, so a deadline for taking them is a minimum
 rate. While the event loop is blocked, nothing can arrive or leave, so this time does not count. File descriptors are
 reserved for the database and for metrics.
-
-Refusals are counted by reason, and logged at most every ten seconds.
 """
 
 import logging
@@ -23,6 +21,7 @@ from itertools import islice
 from typing import Protocol
 
 from duetime.clock import monotonic
+from duetime.telemetry.refusals import Refusals
 
 log = logging.getLogger("duetime.api")
 
@@ -30,7 +29,6 @@ _RESERVE = 64
 """File descriptors for files, time zones, logs and child processes, beside other connections."""
 _FEWEST = 16
 _MOST = 10_000
-_LOG_EVERY = 10.0
 
 
 class Waiter(Protocol):
@@ -81,8 +79,7 @@ class Connections:
         self._stalled: OrderedDict[Waiter, _Wait] = OrderedDict()
         self._blocked = 0.0
         """Seconds for which the event loop was blocked since the start."""
-        self._refused: Counter[str] = Counter()
-        self._log_at = 0.0
+        self._refusals = Refusals(log, "connections")
         self.on_refusal: Callable[[str], None] = lambda reason: None
         """Called with the reason of each refusal."""
 
@@ -139,14 +136,8 @@ class Connections:
         self._stalled.pop(connection, None)
 
     def refuse(self, reason: str) -> None:
-        self._refused[reason] += 1
+        self._refusals.note(reason, len(self))
         self.on_refusal(reason)
-        now = monotonic()
-        if now >= self._log_at:
-            told = ", ".join(f"{reason}: {count}" for reason, count in sorted(self._refused.items()))
-            log.warning("connections refused since the last such line: %s (%d open)", told, len(self._open))
-            self._refused.clear()
-            self._log_at = now + _LOG_EVERY
 
     def sweep(self, blocked: float = 0.0) -> None:
         """Drop connections that are past their deadline. Called every second, with the time for which the event loop

@@ -20,6 +20,7 @@ from duetime.clock import monotonic
 from duetime.crypto.tls import server_tls, warn_of_plain_http
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
+from duetime.telemetry.threaded_server import MOST_CONNECTIONS
 
 _KEEP_ALIVE = 75
 """Seconds for which a connection may be idle between two requests."""
@@ -43,13 +44,7 @@ class HttpServer:
         self._socket = _listen(settings.host, settings.port)
         if self._tls is None:
             warn_of_plain_http("the API", self._socket.getsockname()[0], settings)
-        self._connections = Connections(
-            room_for_connections(settings.max_connections, 2 * settings.pool_size),
-            settings.max_connections_per_address,
-            header_timeout=settings.header_timeout.total_seconds(),
-            idle_timeout=_KEEP_ALIVE,
-            response_timeout=settings.response_timeout.total_seconds(),
-        )
+        self._connections = connections_of(settings)
         self._connections.on_refusal = service.metrics.refused
         self._protocol = bounded(self._connections)
         config = uvicorn.Config(
@@ -124,6 +119,18 @@ class HttpServer:
         self._server.should_exit = True
         if self._accepting is not None:
             self._accepting.cancel()
+
+
+def connections_of(settings: Settings) -> Connections:
+    """The empty table of a server with these settings."""
+    others = 2 * settings.pool_size + (MOST_CONNECTIONS if settings.metrics_port is not None else 0)
+    return Connections(
+        room_for_connections(settings.max_connections, others),
+        settings.max_connections_per_address,
+        header_timeout=settings.header_timeout.total_seconds(),
+        idle_timeout=_KEEP_ALIVE,
+        response_timeout=settings.response_timeout.total_seconds(),
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:
