@@ -109,7 +109,7 @@ class HttpServer:
         while True:
             began = monotonic()
             await asyncio.sleep(_SWEEP)
-            self._connections.sweep(blocked=monotonic() - began - _SWEEP)
+            self._connections.sweep(blocked=max(0.0, monotonic() - began - _SWEEP))
 
     def stop(self) -> None:
         self._service.stopping.set()
