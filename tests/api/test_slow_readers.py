@@ -6,22 +6,28 @@ import gc
 import logging
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from time import sleep
 from urllib.parse import urlsplit
 
 import pytest
 import uvloop
 
+from duetime.api.connections import Connections
 from duetime.api.http_protocol import MOST_AHEAD, MOST_UNSENT, BoundedProtocol
 from duetime.api.pages import stylesheet
+from duetime.api.routes.reference import document
 from duetime.api.sending import PIECE
 from duetime.dashboard.files import SCRIPT
+from tests.support.certificates import Authority
 from tests.support.served import Served, served
 from tests.support.waiting import eventually
 
 SOON = timedelta(seconds=1)
+CLOSE = "Connection: close\r\n"
 LARGE = "/openapi.json"
 """A document without a key, of about a megabyte."""
 
@@ -223,17 +229,44 @@ async def test_ipv6_clients_are_counted_by_network(database_url: str) -> None:
         assert {each.address for each in gc.get_objects() if isinstance(each, BoundedProtocol)} >= {"::/64"}
 
 
-def test_uvloop_drops_them_too(tmp_path: Path, reader: Connect) -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+def test_other_transports(tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop], *, is_secure: bool) -> None:
+    """Clients that do not read are dropped, and slow ones served, whatever reports that they do not."""
+    authority = Authority(tmp_path)
+    cert, key = authority.server() if is_secure else (None, None)
+    context = ssl.create_default_context(cafile=str(authority.ca))
+
+    def ask(api: Served, times: int, line: str = "") -> socket.socket:
+        place = urlsplit(api.url)
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        made.settimeout(20)
+        made.connect((place.hostname, place.port))
+        if is_secure:
+            made = context.wrap_socket(made, server_hostname=place.hostname)
+        made.sendall(f"GET {LARGE} HTTP/1.1\r\nHost: x\r\n{line}\r\n".encode() * times)
+        return made
+
+    def read(slow: socket.socket) -> bytes:
+        found = b""
+        while more := slow.recv(8192):
+            found += more
+            sleep(0.03)
+        return found
+
     async def attempt() -> None:
-        async with served(f"sqlite:///{tmp_path / 'duetime.db'}", response_timeout=SOON) as api:
-            await (await reader(api)).ask(LARGE, times=20)
-            await (await reader(api)).ask(LARGE, "Connection: close")
+        database_url = f"sqlite:///{tmp_path / 'duetime.db'}"
+        async with served(database_url, response_timeout=SOON, tls_cert=cert, tls_key=key) as api:
+            refused: list[str] = []
+            for table in (each for each in gc.get_objects() if isinstance(each, Connections)):
+                table.on_refusal = refused.append
+            mute = [await asyncio.to_thread(ask, api, *how) for how in ((20,), (1,), (1, CLOSE))]
+            slow = await asyncio.to_thread(ask, api, 1, CLOSE)
+            assert (await asyncio.to_thread(read, slow)).endswith(b"\r\n\r\n" + document())
+            await eventually(lambda: refused.count("response not taken in time") == len(mute))
+            for each in (*mute, slow):
+                each.close()
 
-            async def all_dropped() -> bool:
-                return await dropped(api) == 2
-
-            await eventually(all_dropped)
-            assert (await api.get(LARGE, key=None)).json["openapi"] == "3.1.0"
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(attempt())
