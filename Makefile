@@ -96,7 +96,7 @@ forecast: $(VENV)/.dev ## forecasts against fires: ten thousand pairs of a job a
 pauses: $(VENV)/.dev ## the longest pause of the event loop, over all endpoints and the largest bodies (takes minutes)
 	@DUETIME_TEST_PAUSES=1 $(BIN)/python -m pytest -q -s -o timeout=1800 tests/api/test_loop_pauses.py tests/api/test_pauses.py
 
-attack: $(VENV)/.dev ## 1,000 slow connections and 150 MB of headers at once, on each store: what others notice
+attack: $(VENV)/.dev ## 1,000 slow connections, 200 that read nothing and 150 MB of headers at once, on each store: what others notice
 	@$(BIN)/python -m tests.attack
 
 lint: $(VENV)/.dev ## ruff: rules and format

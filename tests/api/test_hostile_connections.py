@@ -13,7 +13,11 @@ import pytest
 
 from duetime.api.connections import Connections, room_for_connections
 from duetime.api.http_protocol import MAX_HEADER, MAX_HEADERS, BoundedProtocol
+from duetime.api.http_server import connections_of
 from duetime.clock import monotonic_from
+from duetime.model.network import client_group
+from duetime.settings import Settings
+from duetime.telemetry.threaded_server import MOST_CONNECTIONS
 from tests.support.served import Served, served
 
 
@@ -198,51 +202,54 @@ async def test_silent_connections_make_room_for_others(database_url: str, silent
         assert b"made room for a new connection" in (await api.get("/metrics")).body
 
 
-async def test_one_address_cannot_take_all_connections(api: Served, caplog: pytest.LogCaptureFixture) -> None:
-    table = Connections(10, 4, header_timeout=10.0, idle_timeout=75.0)
+class Held:
+    """A connection in a table."""
+
+    def __init__(self, table: Connections, address: str = "a") -> None:
+        self.address = address
+        self.is_closing = False
+        self.is_dropped = False
+        self._table = table
+        self.is_admitted = table.admit(self)
+
+    def drop(self) -> None:
+        self.is_dropped = True
+        self._table.leave(self)
+
+
+def table_of(most: int, most_of_address: int = 0) -> Connections:
+    return Connections(most, most_of_address, header_timeout=10.0, idle_timeout=75.0, response_timeout=30.0)
+
+
+def working(table: Connections, address: str = "a") -> Held:
+    made = Held(table, address)
+    assert made.is_admitted
+    table.works(made)
+    return made
+
+
+def test_one_address_cannot_take_all_connections() -> None:
+    table = table_of(10, 4)
     refused: list[str] = []
     table.on_refusal = refused.append
-
-    class Connection:
-        def __init__(self, address: str) -> None:
-            self.address = address
-
-        def drop(self) -> None:
-            table.leave(self)
-
-    greedy = [Connection("a") for _ in range(5)]
-    for connection in greedy[:4]:
-        assert table.admit(connection)
-        table.works(connection)
-    assert not table.admit(greedy[4])
+    greedy = [working(table) for _ in range(4)]
+    assert not Held(table).is_admitted
     assert refused == ["connections of one address"]
     table.waits(greedy[0])
-    assert table.admit(greedy[4])
-    others = [Connection(f"b{number}") for number in range(7)]
-    for connection in others[:6]:
-        assert table.admit(connection)
-        table.works(connection)
-    table.works(greedy[4])
-    assert not table.admit(others[6])
+    greedy.append(working(table))
+    assert greedy[0].is_dropped
+    for number in range(6):
+        working(table, f"b{number}")
+    assert not Held(table, "b7").is_admitted
     assert len(table) == 10
 
 
-async def test_what_waits_too_long_is_dropped() -> None:
+def test_what_waits_too_long_is_dropped() -> None:
     now = 1000.0
     with monotonic_from(lambda: now):
-        table = Connections(10, 10, header_timeout=10.0, idle_timeout=75.0)
-
-        class Connection:
-            address = "a"
-
-            def drop(self) -> None:
-                table.leave(self)
-
-        header, idle = Connection(), Connection()
-        assert table.admit(header)
-        assert table.admit(idle)
-        table.works(idle)
-        table.idles(idle)
+        table = table_of(10)
+        Held(table)
+        table.idles(working(table))
         now += 9.0
         table.sweep()
         assert len(table) == 2
@@ -254,10 +261,93 @@ async def test_what_waits_too_long_is_dropped() -> None:
         assert len(table) == 0
 
 
+def test_who_does_not_take_its_response_is_dropped() -> None:
+    """Nothing else that happens on the connection gives it more time, and nothing is asked of the server."""
+    now = 1000.0
+    with monotonic_from(lambda: now):
+        table = table_of(10)
+        stalled, slow, busy = working(table), working(table), working(table)
+        table.stalls(stalled)
+        for _ in range(5):
+            table.stalls(slow)
+            now += 7.0
+            table.idles(stalled)
+            table.waits(stalled)
+            table.works(stalled)
+            table.flows(slow)
+            table.sweep()
+        assert stalled.is_dropped and not slow.is_dropped and not busy.is_dropped
+        busy.is_closing = True
+        table.sweep()
+        now += 31.0
+        table.sweep()
+        assert busy.is_dropped
+
+
+def test_a_blocked_event_loop_is_not_the_clients_fault() -> None:
+    now = 1000.0
+    with monotonic_from(lambda: now):
+        table = table_of(10)
+        stalled, mute = working(table), Held(table)
+        table.stalls(stalled)
+        now += 100.0
+        table.sweep(blocked=99.0)
+        assert not stalled.is_dropped and not mute.is_dropped
+        now += 10.0
+        table.sweep()
+        assert not stalled.is_dropped and mute.is_dropped
+        now += 20.0
+        table.sweep()
+        assert stalled.is_dropped
+
+
+def test_who_keeps_the_server_waiting_longest_makes_room() -> None:
+    """Be it silent, or does it not read."""
+    now = 1000.0
+    with monotonic_from(lambda: now):
+        table = table_of(5, 5)
+        stuck, idle, slow, fresh, busy = [working(table) for _ in range(5)]
+        for stalls_or_idles, connection in (
+            (table.stalls, stuck),
+            (table.idles, idle),
+            (table.stalls, fresh),
+            (table.stalls, slow),
+            (table.idles, fresh),
+        ):
+            stalls_or_idles(connection)
+            now += 1.0
+        table.flows(fresh)
+        table.idles(fresh)
+        for dropped in (stuck, idle, slow, fresh):
+            assert not dropped.is_dropped
+            working(table, "b")
+            assert dropped.is_dropped
+        assert not Held(table, "b").is_admitted and not busy.is_dropped
+
+
+@pytest.mark.parametrize(
+    ("address", "group"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:2", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::/64"),
+        ("None", "None"),
+    ],
+)
+def test_a_client_may_have_a_whole_network(address: str, group: str) -> None:
+    assert client_group(address) == group
+
+
 def test_descriptors_are_kept_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (256, 4096))
     assert room_for_connections(0, 20) == 256 - 20 - 64
     assert room_for_connections(50, 20) == 50
     assert room_for_connections(1000, 20) == 172
+    kept = [connections_of(Settings(pool_size=10, metrics_port=port)).most for port in (None, 0)]
+    assert kept == [256 - 20 - 64, 256 - 20 - 64 - MOST_CONNECTIONS]
     monkeypatch.setattr("resource.getrlimit", lambda _: (64, 64))
     assert room_for_connections(0, 20) == 16

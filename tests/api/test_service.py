@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from chaos.real.disk import can_be_filled, fill, make_room, small_disk
+from duetime.clock import monotonic_from
 from duetime.engine import submit_batcher
+from duetime.errors import StoreUnavailable
 from duetime.ids import parse
 from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
@@ -344,6 +346,46 @@ async def test_health(api: Served) -> None:
     assert page.status == 200 and b"/v1/jobs" in page.body
 
 
+async def test_callers_share_what_readiness_costs(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone may ask. Be the database there or not, it is asked once, and written to once."""
+    looks, writes, now = 0, 0, 1000.0
+    check, put = api.store.lifecycle.check_schema, api.store.payloads.put_payload
+    is_away = False
+
+    async def look() -> int:
+        nonlocal looks, now
+        looks += 1
+        now += 0.1  # the longer it takes, the longer the result is remembered
+        await asyncio.sleep(0.01)
+        if is_away:
+            raise StoreUnavailable("away: secret.internal")
+        return await check()
+
+    async def write(*args: Any) -> None:
+        nonlocal writes
+        writes += 1
+        await put(*args)
+
+    async def ask(expected: int) -> None:
+        for answer in await asyncio.gather(*(api.get("/readyz", key=None) for _ in range(30))):
+            assert answer.status == expected and b"secret" not in answer.body
+
+    monkeypatch.setattr(api.store.lifecycle, "check_schema", look)
+    monkeypatch.setattr(api.store.payloads, "put_payload", write)
+    with monotonic_from(lambda: now):
+        for at, away, expected, looked, wrote in (
+            (0.0, False, 200, 1, 1),
+            (0.0, True, 200, 1, 1),
+            (1.2, True, 503, 2, 1),
+            (1.3, False, 503, 2, 1),
+            (2.4, False, 200, 3, 1),
+            (10.0, False, 200, 4, 2),
+        ):
+            now, is_away = 1000.0 + at, away
+            await ask(expected)
+            assert (looks, writes) == (looked, wrote), at
+
+
 async def test_a_server_is_not_ready_on_a_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path, "8m") as disk:
         if not can_be_filled(disk):
@@ -351,11 +393,12 @@ async def test_a_server_is_not_ready_on_a_full_disk(tmp_path: Path) -> None:
         async with served(f"sqlite:///{disk}/duetime.db") as api:
             assert (await api.get("/readyz", key=None)).status == 200
             fill(disk)
-            api.service.seen_writable.clear()
+            api.service.readiness.forget()
             answer = await api.get("/readyz", key=None)
             assert (answer.status, answer.code) == (503, "unavailable")
             assert answer.json["detail"] == "the database is not writable"
             make_room(disk)
+            api.service.readiness.forget()
             assert (await api.get("/readyz", key=None)).status == 200
 
 
@@ -371,7 +414,7 @@ async def test_a_server_is_not_ready_on_a_database_that_takes_no_writes(migrated
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and pid <> pg_backend_pid()"
             )
-        api.service.seen_writable.clear()
+        api.service.readiness.forget()
 
         async def is_refused() -> bool:
             answer = await api.get("/readyz", key=None)

@@ -1,5 +1,6 @@
-"""`python -m tests.attack`: attack a server with slow connections and headers without an end, and print what others
-notice of it, on each store. The server, the attackers and the others are processes of their own.
+"""`python -m tests.attack`: attack a server with slow connections, clients that do not read, and headers without an
+end, and print what others notice of it, on each store. The server, the attackers and the others are processes of their
+own.
 """
 
 import argparse
@@ -52,7 +53,7 @@ def run(given: argparse.Namespace, folder: Path, environ: Mapping[str, str]) -> 
         show("before", quiet)
         spawning = multiprocessing.get_context("spawn")
         begun = spawning.Event()
-        args = (url, given.connections, given.header_megabytes * 10**6, given.seconds, begun)
+        args = (url, given.connections, given.mute, given.header_megabytes * 10**6, given.seconds, begun)
         crowd = spawning.Process(target=attackers, args=args)
         crowd.start()
         begun.wait(60)
@@ -68,6 +69,7 @@ def run(given: argparse.Namespace, folder: Path, environ: Mapping[str, str]) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     parser.add_argument("--connections", type=int, default=1000)
+    parser.add_argument("--mute", type=int, default=200, help="connections that read nothing")
     parser.add_argument("--header-megabytes", type=int, default=150)
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()

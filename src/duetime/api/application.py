@@ -37,6 +37,7 @@ from duetime.api.problems import (
     problem_of,
 )
 from duetime.api.replica import DEADLINE
+from duetime.api.sending import send_body
 from duetime.api.service import Service
 from duetime.api.usage_limits import LIMITS, LimitName, limit_of
 from duetime.clock import monotonic
@@ -264,16 +265,10 @@ async def _send(
     if unread is not None:
         lines.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": lines})
-    *parts, last = content
-    if unread is not None:
-        parts, last = content, b""
-    for part in parts:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-        if unread is None:
-            await asyncio.sleep(0)
+    await send_body(send, content, more=unread is not None)
     if unread is not None:
         await drop_the_rest(unread)
-    await send({"type": "http.response.body", "body": last})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _stream(send: Send, receive: Receive, stream: Stream, status: int, limit_headers: Mapping[str, str]) -> None:
@@ -289,7 +284,7 @@ async def _stream(send: Send, receive: Receive, stream: Stream, status: int, lim
     async def push() -> None:
         try:
             async for part in stream.parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                await send_body(send, (part,), more=True)
         except StoreError as error:
             log.warning("an event stream ends: %s", reason_of(error))  # not an error for the client: it reconnects
         await send({"type": "http.response.body", "body": b""})

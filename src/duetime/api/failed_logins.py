@@ -6,7 +6,6 @@ that one client behind a proxy does not lock out the others. Logins have a separ
 whose session has ended does not keep its user from logging in.
 """
 
-import ipaddress
 from collections.abc import Callable, Mapping
 
 from duetime.api.peer import Peer
@@ -14,6 +13,7 @@ from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.ratelimit_fields import Standings
 from duetime.api.usage_limits import LimitName
 from duetime.clock import monotonic
+from duetime.model.network import client_group
 
 _MOST = 10_000
 """The number of addresses, and of accepted keys, that are remembered."""
@@ -81,11 +81,4 @@ def _shown(headers: Mapping[bytes, bytes]) -> int | None:
 
 
 def _group(peer: Peer) -> str:
-    """The client's address, or the /64 network of an IPv6 address: one client can use all of it."""
-    address = str(peer.address)
-    if ":" not in address:
-        return address
-    try:
-        return str(ipaddress.ip_network((address.partition("%")[0], 64), strict=False))
-    except ValueError:
-        return address
+    return client_group(str(peer.address))

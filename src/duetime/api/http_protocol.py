@@ -9,6 +9,11 @@ other. Trailers are not headers: they come after the checks, and proxies treat t
 
 A client may ask for another protocol (`Upgrade: h2c`, as Java's does by default), and the server ignores it. uvicorn's
 parser would end such a request after its header, and read the body as the next request.
+
+A client that does not read what it asked for stalls its connection (`connections.py`): the transport reports when more
+than `MOST_UNSENT` bytes are ready for the client, and when most of them are gone. No response needs a timer. A client
+may send requests without reading the responses (pipelining). After `MOST_AHEAD` of them, the connection closes with the
+last response, and the client repeats the others on another one, as RFC 9112 says.
 """
 
 import asyncio
@@ -17,16 +22,21 @@ from typing import Any, NamedTuple
 
 from httptools import HttpRequestParser
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from duetime.api.bodies import WHOLE
 from duetime.api.connections import Connections
 from duetime.api.tls_listener import Handshake
+from duetime.model.network import client_group
 
 MAX_HEADER = 32 * 1024
 """Bytes of a request line and its headers."""
 MAX_HEADERS = 100
+MOST_UNSENT = 32 * 1024
+"""Bytes of responses in memory that the system does not take, before the next piece waits."""
+MOST_AHEAD = 32
+"""Requests on a connection that wait for the response to the one before."""
 _FRAMING = 16
 """Bytes of framing that each byte of a chunked body may cost."""
 
@@ -78,13 +88,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_inside = False
         """Whether a message has begun, and has not ended."""
         self._is_in_head = False
+        self._has_enough = False
+        """Whether the client has sent too many requests ahead: it is not read any more."""
+        self._answering: RequestResponseCycle | None = None
+        """The request that is being answered. `cycle` is the one that was received last."""
         self._trailers = 0
         self._refusal = _NOT_HTTP
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.address = self.client[0] if self.client else ""
+        self.address = client_group(self.client[0]) if self.client else ""
         self._client_name = _client_name(transport.get_extra_info("peercert"))
+        transport.set_write_buffer_limits(high=MOST_UNSENT)
         if self.handshake is not None:
             self.handshake.over()
         self._admitted = self.table.admit(self)
@@ -96,6 +111,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._admitted = False
             self.table.leave(self)
         super().connection_lost(exc)
+        # uvicorn tells only the request that was received last.
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+
+    @property
+    def is_closing(self) -> bool:
+        return self.transport.is_closing()
 
     def drop(self) -> None:
         self.transport.abort()
@@ -103,15 +126,27 @@ class BoundedProtocol(HttpToolsProtocol):
             self._admitted = False
             self.table.leave(self)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._admitted:
+            self.table.stalls(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._admitted:
+            self.table.flows(self)
+            if self.cycle is not None and self.cycle.response_complete and not self.transport.is_closing():
+                self._has_answered()
+
     def data_received(self, data: bytes) -> None:
-        if not self._admitted:
+        if not self._admitted or self._has_enough:
             return
         self._begun = 0
         self._chunk = None if self._is_inside else data
         body = self._body
         super().data_received(data)
         self._chunk = None  # an idle connection must not keep it in memory
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._has_enough:
             return
         # A chunk in which a message begins is not counted: it is not known how much of it belongs to the previous one.
         if not self._begun:
@@ -120,6 +155,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_TOO_LONG)
 
     def send_400_response(self, msg: str) -> None:
+        if self._has_enough:
+            return
         if self._refusal is _UPGRADE and self._can_read_again:
             self._refusal = _NOT_HTTP
             self._read_again()
@@ -183,6 +220,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head = False
         self.table.works(self)
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answering = self.cycle
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
@@ -192,11 +231,21 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._is_inside = False
         self.scope[WHOLE] = True  # type: ignore[literal-required]
+        if len(self.pipeline) >= MOST_AHEAD:
+            self.table.refuse("requests ahead")
+            self.cycle.keep_alive = False
+            self._has_enough = True
+            raise _Refused
 
     def on_response_complete(self) -> None:
+        self._answering = self.pipeline[-1][0] if self.pipeline else None
+        is_last = self._answering is None
         super().on_response_complete()
-        if not self._admitted or self.pipeline or self.transport.is_closing():
-            return
+        if self._admitted and is_last and not self.transport.is_closing():
+            self._has_answered()
+
+    def _has_answered(self) -> None:
+        """There is no request to answer."""
         if self._is_in_head:
             self.table.waits(self)
         else:

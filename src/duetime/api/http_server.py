@@ -16,12 +16,17 @@ from duetime.api.pages import page_routes
 from duetime.api.service import Service
 from duetime.api.table import ENDPOINTS
 from duetime.api.tls_listener import Handshake, TlsListener
+from duetime.clock import monotonic
 from duetime.crypto.tls import server_tls, warn_of_plain_http
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
+from duetime.telemetry.threaded_server import MOST_CONNECTIONS
 
 _KEEP_ALIVE = 75
 """Seconds for which a connection may be idle between two requests."""
+_SWEEP = 1.0
+_UNSENT = 32 * 1024
+"""Bytes that the system takes for a client before it has sent them."""
 _LAST_WORDS = 5
 """Seconds for requests in progress when the server stops."""
 
@@ -39,12 +44,7 @@ class HttpServer:
         self._socket = _listen(settings.host, settings.port)
         if self._tls is None:
             warn_of_plain_http("the API", self._socket.getsockname()[0], settings)
-        self._connections = Connections(
-            room_for_connections(settings.max_connections, 2 * settings.pool_size),
-            settings.max_connections_per_address,
-            header_timeout=settings.header_timeout.total_seconds(),
-            idle_timeout=_KEEP_ALIVE,
-        )
+        self._connections = connections_of(settings)
         self._connections.on_refusal = service.metrics.refused
         self._protocol = bounded(self._connections)
         config = uvicorn.Config(
@@ -107,8 +107,9 @@ class HttpServer:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
-            self._connections.sweep()
+            began = monotonic()
+            await asyncio.sleep(_SWEEP)
+            self._connections.sweep(blocked=max(0.0, monotonic() - began - _SWEEP))
 
     def stop(self) -> None:
         self._service.stopping.set()
@@ -120,12 +121,28 @@ class HttpServer:
             self._accepting.cancel()
 
 
+def connections_of(settings: Settings) -> Connections:
+    """The empty table of a server with these settings."""
+    others = 2 * settings.pool_size + (MOST_CONNECTIONS if settings.metrics_port is not None else 0)
+    return Connections(
+        room_for_connections(settings.max_connections, others),
+        settings.max_connections_per_address,
+        header_timeout=settings.header_timeout.total_seconds(),
+        idle_timeout=_KEEP_ALIVE,
+        response_timeout=settings.response_timeout.total_seconds(),
+    )
+
+
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, port), family=family, backlog=2048)
         # Connections inherit it. A response is written in two parts, and the second must not wait for an ACK.
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Without it, the system takes megabytes, and reports that a slow client has read something only when a third of
+        # them is gone.
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
         return found
     except OSError as error:
         raise InvalidInput(

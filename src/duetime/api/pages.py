@@ -9,6 +9,7 @@ from functools import cache
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from duetime.api.sending import send_body
 from duetime.dashboard import PAGES, STYLE, File, Files
 
 POLICY = "; ".join(
@@ -87,4 +88,4 @@ class _Door:
 async def _send(send: Send, status: int, body: bytes | None, *headers: tuple[bytes, bytes], length: int = 0) -> None:
     lines = [*_HEADERS, *headers, (b"content-length", b"%d" % length)]
     await send({"type": "http.response.start", "status": status, "headers": lines})
-    await send({"type": "http.response.body", "body": body or b""})
+    await send_body(send, (body or b"",))

@@ -16,6 +16,7 @@ from duetime.api.metrics import Metrics
 from duetime.api.page_cursors import Cursors
 from duetime.api.peer import Front
 from duetime.api.ping_limits import PingLimits
+from duetime.api.readiness import Readiness
 from duetime.api.replica import Replica
 from duetime.api.secret_access import KnownSecrets
 from duetime.api.sso.login_flow import LoginFlow
@@ -89,7 +90,7 @@ class Service:
         self.events = EventHub(store)
         self.when_bulk_is_put: Callable[[], None] = lambda: None
         """Wakes the runner of bulk actions, where this process has one."""
-        self.seen_writable: Memory[bool, bool] = Memory(10.0)
+        self.readiness = Readiness(self.store)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
         self.seen_demand: Memory[tuple[Any, ...], DemandView] = Memory(5.0)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from duetime.api.connections import Connections
 from duetime.crypto.tls import ReloadedContext
 from duetime.errors import reason_of
+from duetime.model.network import client_group
 
 log = logging.getLogger("duetime.api")
 
@@ -31,6 +32,10 @@ class Handshake:
         self._connections = connections
         self._is_waiting = connections.admit(self)
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_closing(self) -> bool:
+        return False
 
     @property
     def is_admitted(self) -> bool:
@@ -77,7 +82,7 @@ class TlsListener:
                     self._connections.refuse("no file descriptors")
                 await asyncio.sleep(_PAUSE if error.errno in _NO_ROOM else 0.0)
                 continue
-            handshake = Handshake(self._connections, str(address[0]))
+            handshake = Handshake(self._connections, client_group(str(address[0])))
             if not handshake.is_admitted:
                 connection.close()  # no response is possible before the handshake
                 continue
@@ -86,14 +91,13 @@ class TlsListener:
             task.add_done_callback(self._shaking.discard)
 
     async def _shake_hands(self, connection: socket.socket, handshake: Handshake) -> None:
-        timeout = self._connections.header_timeout
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._make_protocol(handshake),
                 connection,
                 ssl=self._context.current,
-                ssl_handshake_timeout=timeout,
-                ssl_shutdown_timeout=timeout,
+                ssl_handshake_timeout=self._connections.header_timeout,
+                ssl_shutdown_timeout=self._connections.response_timeout,
             )
         except OSError as error:  # `ssl.SSLError`, and other ends of a connection
             log.debug("a TLS handshake with %s failed: %s", handshake.address, reason_of(error))

@@ -16,6 +16,9 @@ MOST_NETWORKS = 100
 _LONGEST = 64
 """The maximum length of an address in characters."""
 
+_OF_ONE_CLIENT = 64
+"""Bits of the IPv6 network that a client has for itself."""
+
 
 def check_networks(given: Sequence[str], field: str) -> tuple[str, ...]:
     """The networks as they are stored, each once. Raises `InvalidInput`."""
@@ -36,6 +39,15 @@ def _address(text: str) -> Address | None:
     except ValueError:
         return None
     return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
+
+
+def client_group(text: str) -> str:
+    """What a limit per client counts: the address, or the /64 network of an IPv6 address, because one client can use
+    all of it. Any other text stands for itself."""
+    found = address_of(text)
+    if not isinstance(found, IPv6Address):
+        return text if found is None else str(found)
+    return str(IPv6Network((int(found), _OF_ONE_CLIENT), strict=False))
 
 
 def is_inside(address: Address | None, networks: tuple[str, ...]) -> bool:

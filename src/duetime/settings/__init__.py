@@ -185,6 +185,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     header_timeout: Annotated[
         timedelta, kinds.duration("Maximum time for a request's headers to arrive.", "100ms", "10m")
     ] = timedelta(seconds=10)
+    response_timeout: Annotated[
+        timedelta,
+        kinds.duration(
+            "Maximum time for a client to take what is ready of a response (at most 64 KiB). A slower client is"
+            " disconnected.",
+            "100ms",
+            "10m",
+        ),
+    ] = timedelta(seconds=30)
     max_connections: Annotated[
         int,
         kinds.count("Maximum connections of a server; 0: as many as its open-file limit allows.", 0, 100_000),

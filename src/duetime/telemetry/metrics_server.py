@@ -4,25 +4,23 @@ They name tenants' tiers, targets and the load of the whole service, so a scrape
 settings. Without a token, metrics are served on a loopback address only.
 
 The same port serves `/livez`, without authentication, for a supervisor that restarts hanging processes. Both run on
-their own thread: a blocked event loop cannot report that itself.
+threads of their own: a blocked event loop cannot report that itself.
 """
 
 import hmac
 import logging
-import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
-from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
 from duetime.telemetry.pulse import Pulse
+from duetime.telemetry.threaded_server import ThreadedServer
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -41,7 +39,12 @@ def metrics_shown(registry: CollectorRegistry, pulse: Pulse, settings: Settings)
         yield None
         return
     try:
-        server = _server(host, port)
+        server = ThreadedServer(
+            host,
+            port,
+            header_timeout=settings.header_timeout.total_seconds(),
+            response_timeout=settings.response_timeout.total_seconds(),
+        )
     except OSError as error:
         raise InvalidInput(
             f"cannot serve metrics on {host}:{port}: {error.strerror or error}",
@@ -96,19 +99,3 @@ def _shows(environ: "WSGIEnvironment", token: str) -> bool:
 def _say(start_response: "StartResponse", status: str, text: str, *headers: tuple[str, str]) -> list[bytes]:
     start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
     return [f"{text}\n".encode()]
-
-
-def _server(host: str, port: int) -> WSGIServer:
-    (family, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-
-    class Server(ThreadingMixIn, WSGIServer):
-        daemon_threads = True
-        address_family = family
-
-    return Server((str(address[0]), port), _SilentHandler)
-
-
-class _SilentHandler(WSGIRequestHandler):
-    """Does not log scrapes and probes."""
-
-    def log_message(self, format: str, *args: object) -> None: ...
