@@ -1,4 +1,6 @@
-"""What runs without a living worker, and since when: looked for in the tables themselves, whatever the product says."""
+"""What runs without a living worker, and since when: looked for in the tables themselves, whatever the product says.
+
+A run that was handed over runs without its worker; what finds it then is its row in `handovers`."""
 
 from collections.abc import Iterable
 from typing import TypedDict
@@ -10,19 +12,21 @@ LONGEST = 60.0
 
 POSTGRES = """
 select r.id::text from duetime.runs r
-where r.worker_id is not null and r.claim_no is not null and (
-    not exists (select 1 from duetime.workers w where w.id = r.worker_id and w.lease_until > duetime.clock())
-    or not exists (
-        select 1 from duetime.claims c
-        where c.worker_id = r.worker_id and c.claim_no = r.claim_no and r.id = any(c.run_ids)))
+where r.worker_id is not null and case when r.claim_no is null
+    then not exists (select 1 from duetime.handovers h where h.run_id = r.id and h.fence = r.fence)
+    else not exists (select 1 from duetime.workers w where w.id = r.worker_id and w.lease_until > duetime.clock())
+        or not exists (
+            select 1 from duetime.claims c
+            where c.worker_id = r.worker_id and c.claim_no = r.claim_no and r.id = any(c.run_ids)) end
 """
 SQLITE = """
 select lower(hex(r.id)) from runs r
-where r.worker_id is not null and r.claim_no is not null and (
-    not exists (select 1 from workers w where w.id = r.worker_id)
-    or not exists (
-        select 1 from claims c
-        where c.worker_id = r.worker_id and c.claim_no = r.claim_no and instr(c.run_ids, r.id) > 0))
+where r.worker_id is not null and case when r.claim_no is null
+    then not exists (select 1 from handovers h where h.run_id = r.id and h.fence = r.fence)
+    else not exists (select 1 from workers w where w.id = r.worker_id)
+        or not exists (
+            select 1 from claims c
+            where c.worker_id = r.worker_id and c.claim_no = r.claim_no and instr(c.run_ids, r.id) > 0) end
 """
 HELD = "select lower(hex(id)), worker_id from runs where worker_id is not null and claim_no is not null"
 """Running runs, and the workers that the file says they are with."""

@@ -19,6 +19,9 @@ _DRAIN = 400.0
 _PROBE = 250.0
 _LONG = 240.0
 """Longer than it may take until a run is found whose end was lost."""
+_GRACE = 10.0
+"""How long a node that is stopped lets its runs end; then it hands back what is left of them."""
+_PAUSED = 40.0
 
 
 class Ask(NamedTuple):
@@ -67,7 +70,8 @@ _INSTEAD = {"crash": "crash without claims", "errors before": "ends lost", "erro
 _LONGEST_LOSS = 10.0
 
 
-def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.0) -> Plan:
+def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.0, pauses: int = 0) -> Plan:
+    """`pauses`: how often a job is paused while a node that holds runs of it is stopped."""
     until = HOUR * share - _DRAIN
     struck = sorted(_or_instead(_fault(random, until)) for _ in range(faults))
     asks = [
@@ -79,6 +83,10 @@ def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.
     asks += [*_children(random, asks, until, share), *_followers(random, asks)]
     # Some are cancelled or never arrive, and the probes come on top: there are more than 500 in the end.
     asks += _bursts(random, until, round(random.randint(555, 585) * share) - _runs_of(asks))
+    for number in range(pauses):
+        t = random.uniform(40.0, until - 3 * _PAUSED)
+        struck.append(Fault(t, "restart", random.randrange(NODES), random.uniform(0.1, 30.0), 0.0))
+        asks += _paused(random, t, f"paused-{number}")
     # A clock that is put back makes everything wait that much longer.
     back = sum(fault.strength for fault in struck if fault.kind.startswith("clock back"))
     quiet = until + back + _DRAIN
@@ -195,6 +203,18 @@ def _recurring(random: Random, base: float, until: float) -> list[Ask]:
     asks.append(Ask(t, "schedule", "second", every_second))
     asks.append(Ask(t + random.uniform(20.0, 60.0), "end", "second", {}))
     return asks
+
+
+def _paused(random: Random, stopped_at: float, tag: str) -> list[Ask]:
+    """A job that is paused about when a node hands back what it held of it: before that, or just after it."""
+    t = stopped_at + random.uniform(0.5, _GRACE + 0.5)
+    every_few_seconds = {"schedule": {"cron": "*/3 * * * * *"}, "misfire": "all", "seconds": 25.0}
+    return [
+        Ask(stopped_at - 30.0, "schedule", tag, every_few_seconds),
+        Ask(t, "pause", tag, {}),
+        Ask(t + _PAUSED, "resume", tag, {}),
+        Ask(t + 2 * _PAUSED, "end", tag, {}),
+    ]
 
 
 def _children(random: Random, asks: list[Ask], until: float, share: float) -> list[Ask]:

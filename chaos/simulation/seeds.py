@@ -34,11 +34,17 @@ class Outcome(NamedTuple):
 
 
 def run_seed(
-    seed: int, *, mutant: str | None = None, faults: int = 5, share: float = 1.0, keep: Path | None = None
+    seed: int,
+    *,
+    mutant: str | None = None,
+    faults: int = 5,
+    share: float = 1.0,
+    pauses: int = 0,
+    keep: Path | None = None,
 ) -> Outcome:
     """Simulate one seed and judge it; `keep` is a folder for its logs."""
     began = time.monotonic()
-    world = World(seed, faults=faults, share=share)
+    world = World(seed, faults=faults, share=share, pauses=pauses)
     with _silence(), MUTANTS[mutant].broken(seed) if mutant else nullcontext():
         history = world.run()
     if keep is not None:

@@ -41,7 +41,7 @@ _LAST_WORDS = 2.0
 
 
 class World:
-    def __init__(self, seed: int, *, faults: int = 5, share: float = 1.0) -> None:
+    def __init__(self, seed: int, *, faults: int = 5, share: float = 1.0, pauses: int = 0) -> None:
         self.seed = seed
         self.history = Memory()
         self.struck: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class World:
         self.crashes: list[str] = []
         self._stuck = stuck.StuckWatch()
         self._random = Random(f"duetime {seed}")
-        self.plan: Plan = make_plan(Random(f"plan {seed}"), base=BASE, faults=faults, share=share)
+        self.plan: Plan = make_plan(Random(f"plan {seed}"), base=BASE, faults=faults, share=share, pauses=pauses)
         self._server = Process("database")
         self._person = Process("client")
         self.loop = VirtualLoop(self._random, self._server)
@@ -113,6 +113,10 @@ class World:
                 await client.submit_many(tags, seconds=options.get("seconds", (0.0,)))
             case "schedule":
                 await client.until_known(lambda: client.schedule(ask.tag, **options))
+            case "pause":
+                await client.until_known(lambda: client.pause(ask.tag))
+            case "resume":
+                await client.until_known(lambda: client.resume(ask.tag))
             case "trigger":
                 await client.trigger(ask.tag)
             case "follow" if options["parent"] in client.jobs:

@@ -26,6 +26,14 @@ def test_no_promise_is_broken(seed: int) -> None:
     assert sum(outcome.struck.values()) >= 4
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_what_a_node_hands_back_does_not_begin_while_its_job_is_paused(seed: int) -> None:
+    outcome = run_seed(seed, faults=0, share=SHARE, pauses=2)
+    assert outcome.violations == []
+    assert outcome.struck["restart"] == 2
+    assert outcome.counts["begun again"] > 0, "it begins again afterwards"
+
+
 def test_a_seed_without_faults_begins_nothing_twice() -> None:
     outcome = run_seed(7, faults=0, share=SHARE)
     assert outcome.violations == []

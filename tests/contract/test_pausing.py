@@ -1,4 +1,5 @@
-"""A pause withdraws every run that no worker has held; resuming applies the misfire policy to them, each once."""
+"""A pause withdraws every run that has not started and that no worker holds, also when it comes back later; resuming
+applies the misfire policy to them, each once."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -8,13 +9,14 @@ from uuid import UUID
 import pytest
 
 from duetime.ids import run_id
+from duetime.model.attempt import Claimed, RunNote
 from duetime.model.edit import Changes
 from duetime.model.job import JobState, Options, encode_options
 from duetime.model.policy import MOST_CAUGHT_UP, Misfire, Overlap
 from duetime.model.run import RunState
 from duetime.model.schedule import After, Cron, Every, make_exclusion
 from duetime.store.protocol.store import Store
-from tests.contract.hands import TENANT, Hand, fire, hand, job, submit
+from tests.contract.hands import LEASE, TENANT, Hand, fire, hand, job, reap, submit
 from tests.contract.worlds import START, Time, World
 
 MINUTE = timedelta(minutes=1)
@@ -80,6 +82,121 @@ async def test_resuming_applies_the_misfire_policy_to_what_was_withdrawn(
     resumed = await store.reads.job(TENANT, job_id)
     assert (resumed.made, resumed.missed) == (made, 30 - made)
     assert (await fire(store)).seen == 0
+
+
+async def hand_back(worker: Hand, run: Claimed) -> None:
+    await worker.store.completions.hand_back(worker.id, [(run.run_id, run.fence)])
+
+
+async def release(worker: Hand, run: Claimed) -> None:
+    await worker.store.claims.release(worker.id, [worker.claim_no])
+
+
+async def leave_unlisted(worker: Hand, run: Claimed) -> None:
+    await worker.store.leases.renew(worker.id, timedelta(0), [])
+
+
+GIVE_BACK = [hand_back, release, leave_unlisted]
+"""How a run comes back that has not started."""
+
+
+@pytest.mark.parametrize("give_back", GIVE_BACK)
+async def test_what_was_claimed_and_given_back_before_a_pause_is_withdrawn(
+    store: Store, time: Time, give_back: Callable[[Hand, Claimed], Awaitable[None]]
+) -> None:
+    job_id = await backlog(store, time, 3, misfire=Misfire("all"))
+    worker = await hand(store, timedelta(hours=9))
+    before = await worker.claim(2)
+    time.advance(seconds=10)
+    for run in before:
+        await give_back(worker, run)
+    assert (await store.control.pause_job(TENANT, job_id)).made == 0
+    other = await hand(store, timedelta(hours=9))
+    assert await other.claim() == []
+    assert (await store.reads.counts()).runs == 0
+    await store.control.resume_job(TENANT, job_id)
+    await fire(store)
+    after = {run.run_id: run.fence for run in await other.claim()}
+    assert len(after) == 3
+    assert {run.run_id: after[run.run_id] for run in before} == {run.run_id: run.fence + 1 for run in before}
+    assert (await store.reads.job(TENANT, job_id)).made == 3
+
+
+@pytest.mark.parametrize("give_back", GIVE_BACK)
+@pytest.mark.parametrize(("misfire", "made"), [("all", 3), ("latest", 1)])
+async def test_what_comes_back_unstarted_while_its_job_is_paused_is_withdrawn_then(
+    store: Store, time: Time, give_back: Callable[[Hand, Claimed], Awaitable[None]], misfire: str, made: int
+) -> None:
+    job_id = await backlog(store, time, 3, misfire=Misfire(misfire))  # type: ignore[arg-type]
+    worker, living = await hand(store, timedelta(hours=9)), await hand(store, timedelta(hours=9))
+    (running,) = await living.claim(1)
+    (held,) = await worker.claim(1)
+    assert (await store.control.pause_job(TENANT, job_id)).made == 2
+    time.advance(seconds=10)
+    await give_back(worker, held)
+    assert (await store.reads.job(TENANT, job_id)).made == 1
+    assert await living.claim() == []
+    assert list((await states(store, job_id)).values()) == [RunState.RUNNING]
+    await give_back(worker, held)  # its answer was lost
+    await store.control.resume_job(TENANT, job_id)
+    await fire(store)
+    found = await living.claim()
+    assert len(found) == made - (misfire == "all")
+    resumed = await store.reads.job(TENANT, job_id)
+    assert (resumed.made, resumed.missed) == ((3, 0) if misfire == "all" else (2, 1))
+    await living.succeed(running, *found)
+
+
+async def test_a_late_report_of_a_claim_from_before_a_pause_touches_no_claim_after_it(store: Store, time: Time) -> None:
+    """Its worker repeats it because the answer was lost, and holds the same run again by then."""
+    job_id = await backlog(store, time, 1)
+    worker = await hand(store, timedelta(hours=9))
+    before = await worker.claim_one()
+    await hand_back(worker, before)
+    await store.control.pause_job(TENANT, job_id)
+    await store.control.resume_job(TENANT, job_id)
+    await fire(store)
+    again = await worker.claim_one()
+    assert again.run_id == before.run_id
+    await hand_back(worker, before)
+    assert await worker.claim() == []
+    assert (await worker.succeed(before)).refused == {before.run_id}
+    assert not (await worker.succeed(again)).refused
+
+
+async def test_what_has_started_goes_on_while_its_job_is_paused(store: Store, time: Time) -> None:
+    job_id = await backlog(store, time, 5)
+    worker = await hand(store, timedelta(hours=9))
+    dying = await hand(store)
+    (lost,) = await dying.claim(1)
+    snoozed, tried, saved = await worker.claim(3)
+    await worker.snooze(snoozed)
+    await worker.retry(tried)
+    await store.completions.note(worker.id, [RunNote(saved.run_id, saved.fence, checkpoint=b"1")])
+    await hand_back(worker, saved)
+    await store.control.pause_job(TENANT, job_id)
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    await reap(store)
+    started = {snoozed.run_id, tried.run_id, saved.run_id, lost.run_id}
+    assert {run.run_id for run in await (await hand(store)).claim()} == started
+
+
+async def test_what_follows_another_job_and_comes_back_while_it_is_paused_is_skipped(store: Store, time: Time) -> None:
+    first = await submit(store, job(EVERY_MINUTE))
+    after = await submit(store, job(After(first.job_id), task="count"))
+    worker = await hand(store, timedelta(hours=9))
+    time.advance(minutes=1)
+    await fire(store)
+    await worker.succeed(await worker.claim_one())
+    await store.graphs.settle(10)
+    run = await worker.claim_one()
+    await store.control.pause_job(TENANT, after.job_id)
+    await hand_back(worker, run)
+    assert await worker.claim() == []
+    (found,) = await store.reads.runs_of_job(TENANT, after.job_id)
+    assert (found.state, found.error) == (RunState.SKIPPED, "missed: its job was paused")
+    paused = await store.reads.job(TENANT, after.job_id)
+    assert (paused.made, paused.missed) == (0, 1)
 
 
 async def test_what_was_not_withdrawn_is_not_made_again(store: Store, time: Time) -> None:
@@ -239,8 +356,8 @@ async def test_what_follows_another_job_is_not_started_while_it_is_paused(store:
     assert await store.reads.runs_of_job(TENANT, last.job_id) == [], "what was skipped is no end"
 
 
-async def do_something(random: Random, worker: Hand, job_id: UUID, *, paused: bool) -> None:
-    """Take some runs and end them in some way, or cancel one that waits."""
+async def do_something(random: Random, worker: Hand, job_id: UUID, walk: "Walk") -> None:
+    """Take some runs and end them in some way, give one back, or cancel one that waits."""
     store = worker.store
     if random.random() < 0.2:
         waiting = [
@@ -249,31 +366,55 @@ async def do_something(random: Random, worker: Hand, job_id: UUID, *, paused: bo
         if waiting:
             await store.control.cancel_run(TENANT, random.choice(waiting))
         return
+    if walk.held and random.random() < 0.5:
+        run = walk.held.pop(random.randrange(len(walk.held)))
+        await hand_back(worker, run)
+        assert run.fence > walk.given_back.get(run.run_id, 0), "its fence began anew"
+        walk.given_back[run.run_id] = run.fence
+        return
     for run in await worker.claim(random.randint(1, 3)):
-        assert run.fence > 1 or not paused, "it starts while its job is paused"
-        end = random.choice([worker.succeed, worker.fail, worker.retry, None])
+        assert run.run_id in walk.started or not walk.paused, "it starts while its job is paused"
+        assert run.fence > walk.given_back.get(run.run_id, 0), "its fence began anew"
+        end = random.choice([worker.succeed, worker.fail, worker.retry, worker.snooze, *2 * [walk.hold], None])
+        if end != walk.hold:
+            walk.started.add(run.run_id)
         if end is not None:
             await end(run)
 
 
-@pytest.mark.parametrize("seed", range(6))
+class Walk:
+    """What a random walk has done so far."""
+
+    def __init__(self) -> None:
+        self.paused = False
+        self.started: set[UUID] = set()
+        self.held: list[Claimed] = []
+        """Claimed ahead, and not started."""
+        self.given_back: dict[UUID, int] = {}
+        """The fences of claims that were given back."""
+
+    async def hold(self, run: Claimed) -> None:
+        self.held.append(run)
+
+
+@pytest.mark.parametrize("seed", range(10))
 async def test_whatever_happens_between_pauses_each_occurrence_has_one_run(store: Store, time: Time, seed: int) -> None:
     random, worker = Random(seed), await hand(store, timedelta(days=9))
     said = encode_options(Options(misfire=Misfire("all", most=1000, age=1e9), jitter=random.choice([0.0, 150.0])))
     job_id = (await submit(store, job(EVERY_MINUTE, options=said))).job_id
-    paused = False
+    walk = Walk()
     for _ in range(60):
         match random.randrange(6):
             case 0 | 1:
                 time.advance(minutes=random.choice([0.3, 1, 2, 7]))
                 await fire(store)
             case 2 | 3:
-                await do_something(random, worker, job_id, paused=paused)
+                await do_something(random, worker, job_id, walk)
             case 4:
                 await fire(store)
             case _:
-                await (store.control.resume_job if paused else store.control.pause_job)(TENANT, job_id)
-                paused = not paused
+                await (store.control.resume_job if walk.paused else store.control.pause_job)(TENANT, job_id)
+                walk.paused = not walk.paused
     await store.control.resume_job(TENANT, job_id)
     time.advance(minutes=1)
     await fire(store)

@@ -12,7 +12,7 @@ from duetime.model.schedule import Once
 from duetime.model.target import EMAIL, GRPC, HTTP, SHELL
 from duetime.model.worker import WorkerInfo
 from duetime.store.protocol.store import Store
-from tests.contract.hands import LEASE, STRANGER, TENANT, hand, job, submit
+from tests.contract.hands import LEASE, STRANGER, TENANT, hand, job, reap, submit
 from tests.contract.worlds import Time
 
 
@@ -52,6 +52,22 @@ async def test_lag_of_what_waits_for_longer_than_the_window(store: Store, time: 
     assert await reading(store, Figure.LAG_P95, queue="mail") == 0
     await store.queues.pause_queue(TENANT, "default")
     assert await reading(store, Figure.LAG_P95) == 0, "that it waits is meant"
+
+
+async def test_a_retry_that_waits_for_longer_than_the_window_is_no_lag(store: Store, time: Time) -> None:
+    """Its run has started in time; how long it waits for another attempt is not how late it began."""
+    worker = await hand(store, timedelta(days=1))
+    await submit(store, *(job() for _ in range(3)))
+    tried, snoozed, _ = await worker.claim()
+    await worker.retry(tried)
+    await worker.snooze(snoozed)
+    await store.leases.leave(worker.id)
+    assert await reap(store) == 1
+    time.advance(hours=1)
+    assert await reading(store, Figure.LAG_P95) == 0
+    await submit(store, job())
+    time.advance(minutes=10)
+    assert await reading(store, Figure.LAG_P95) == 600
 
 
 async def test_lag_of_runs_that_started_in_time(store: Store, time: Time) -> None:

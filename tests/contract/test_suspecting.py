@@ -133,6 +133,54 @@ async def test_another_job_of_the_task_is_trusted_until_one_was_lost_twice(store
     assert suspicion.trial(LaneKey(TENANT + 1, "default", 1, "greet")) == Trial.NONE
 
 
+async def lose_new_job(store: Store, time: Time) -> int:
+    """A job that is new, and not tried again, is lost with its worker; how its task is tried then."""
+    await submit(store, job(options=NO_SECOND_TRY))
+    await die(store, time)
+    return (await store.claims.rules()).suspicion.trial(LaneKey(TENANT, "default", 1, "greet"))
+
+
+async def test_a_task_is_suspected_whose_jobs_are_lost_one_after_the_other_though_each_is_new(
+    store: Store, time: Time
+) -> None:
+    seen = [await lose_new_job(store, time) for _ in range(5)]
+    assert seen == [Trial.NONE, Trial.SUSPECT, Trial.PROBED, Trial.ALONE, Trial.ALONE]
+
+
+async def test_a_task_whose_attempts_end_between_the_losses_of_its_jobs_is_trusted(store: Store, time: Time) -> None:
+    """One bad job now and then, among many good ones."""
+    for _ in range(4):
+        assert await lose_new_job(store, time) == Trial.NONE
+        time.advance(seconds=2)
+        await store.breakers.report_attempts([Tally(TENANT, "greet", tried=1)], BreakerPolicy())
+
+
+async def test_jobs_of_a_task_that_are_lost_together_count_once(store: Store, time: Time) -> None:
+    """With one worker, and with several that went down at about the same time, even if that is noticed bit by bit."""
+    for _ in range(4):
+        for _ in range(3):
+            await submit(store, job(options=NO_SECOND_TRY))
+        assert len(await (await hand(store)).claim()) == 3
+        time.advance(seconds=2)
+    time.advance(seconds=LEASE.total_seconds() - 8)
+    for _ in range(4):
+        assert await reap(store) == 3
+        time.advance(seconds=2)
+    assert (await store.claims.rules()).suspicion.tasks == {}
+
+
+async def test_losses_of_a_task_that_overlap_are_counted_by_generations(store: Store, time: Time) -> None:
+    """A job each ten seconds: before a loss is noticed, the next one has started."""
+    seen = []
+    for _ in range(12):
+        await submit(store, job(options=NO_SECOND_TRY))
+        assert len(await (await hand(store)).claim()) == 1
+        time.advance(seconds=10)
+        await reap(store)
+        seen.append((await store.claims.rules()).suspicion.trial(LaneKey(TENANT, "default", 1, "greet")))
+    assert seen == [*5 * [Trial.NONE], *3 * [Trial.SUSPECT], *3 * [Trial.PROBED], Trial.ALONE]
+
+
 async def test_an_attempt_of_the_task_that_ends_clears_it(store: Store, time: Time) -> None:
     await submit(store, job())
     for _ in range(4):

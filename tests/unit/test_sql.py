@@ -25,6 +25,8 @@ ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
     "hold_cursors": "a file has one writer, so nothing can come between two statements",
     "lock_calendar": "a file has one writer, so nothing can come between two statements",
+    "hold_against_pauses": "a file has one writer, so no pause is under way",
+    "hold_paused_cursors": "a file has one writer, so nothing can come between two statements",
     "lock_cursor": "a file has one writer, so nothing can come between two statements",
     "lock_notifying": "a file has one writer, so nothing can come between two statements",
     "unusable_lanes": "a file has one process: what it knows of lanes holds",

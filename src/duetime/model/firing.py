@@ -62,6 +62,8 @@ class PlannedRun(msgspec.Struct, frozen=True, gc=False):
     due_at: datetime
     blocked: bool = False
     """Whether it waits until no other run of its job is live."""
+    fence: int = 0
+    """Of the last claim of a run that was withdrawn: its next claim goes on from there."""
 
 
 class Skip(msgspec.Struct, frozen=True, gc=False):
@@ -260,7 +262,9 @@ def _planned(job_id: UUID, at: datetime, jitter: float) -> PlannedRun:
 def _withdrawn(body: bytes | None) -> list[_Missed]:
     """The occurrences whose runs were withdrawn, newest first. All lie before the cursor."""
     owed = decode_owed(body)
-    missed = [_Missed(time_of(run.run_id), PlannedRun(run.run_id, run.due_at)) for run in reversed(owed.runs)]
+    missed = [
+        _Missed(time_of(run.run_id), PlannedRun(run.run_id, run.due_at, fence=run.fence)) for run in reversed(owed.runs)
+    ]
     if owed.more:
         missed[-1] = missed[-1]._replace(like=_like_all(missed[-1].at, missed[-2].at))
     return missed

@@ -3,9 +3,11 @@
 A run, a recurring job and a task are each as suspicious as the number of workers that they have lost in a row. A run
 carries its own count. A job carries one for its future runs: a schedule whose every run kills its worker creates a new
 run each time, which has lost nothing yet. A task carries one for jobs that are new each time; it is a step behind, so
-that one bad job does not delay the others of its task. An attempt that ends clears its job and its task, and what waits
-of the job is tried as its own losses say. A worker counts as lost when it was last heard of, not when that was noticed
-a lease later: what ran well in between is not suspected, however many workers something else has killed meanwhile.
+that one bad job does not delay the others of its task. For a task, workers are in a row if a run of it began after the
+loss before was noticed: those that went down together, with whatever they ran, count as one. An attempt that ends
+clears its job and its task, and what waits of the job is tried as its own losses say. A worker counts as lost when it
+was last heard of, not when that was noticed a lease later: what ran well in between is not suspected, however many
+workers something else has killed meanwhile.
 
     NONE ──lost──► SUSPECT ──lost──► PROBED ──lost──► ALONE ──lost──► ALONE, after a pause that doubles
 
@@ -87,6 +89,7 @@ class LostRun(NamedTuple):
     lane: LaneKey
     lost: int
     """How often it has been lost by now."""
+    started_at: datetime
     died_at: datetime
     """When its worker was last heard of: by a heartbeat, or because it claimed the run."""
 

@@ -16,10 +16,12 @@ from duetime.model.schedule.moment import UnknownHere
 
 
 class Withdrawn(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A run that was withdrawn before any worker held it."""
+    """A run that was withdrawn before it started."""
 
     run_id: UUID
     due_at: datetime
+    fence: int = 0
+    """Of its last claim, if a worker held it and handed it back."""
 
 
 class Owed(msgspec.Struct, frozen=True, array_like=True):

@@ -13,6 +13,9 @@ from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.completing import apply
+from duetime.store.postgres.database import SQL
+from duetime.store.postgres.freed_runs import end_freed
+from duetime.store.shared.pausing import JobIsHeld
 from tests.contract.hands import LEASE, TENANT, Hand, failed, fire, hand, job, reap, retried, submit, succeeded
 from tests.contract.worlds import PostgresTime, PostgresWorld
 from tests.support.waiting import eventually
@@ -191,6 +194,56 @@ async def test_nodes_that_count_losses_of_the_same_jobs_wait_for_each_other_in_o
     assert await _deadlocks(another) == before
     found = await session.fetch("select job_id, losses from duetime.suspects where job_id = any($1)", jobs)
     assert {(row["job_id"], row["losses"]) for row in found} == {(jobs[0], 2), (jobs[1], 2), (jobs[2], 1)}
+
+
+async def _claimed_of_job(store: PostgresStore, time: PostgresTime) -> tuple[Hand, Claimed]:
+    worker = await hand(store, DAY)
+    await submit(store, job(Every(MINUTE, time.now + MINUTE)))
+    time.advance(minutes=1)
+    await fire(store)
+    return worker, await worker.claim_one()
+
+
+async def test_a_pause_finds_what_comes_back_while_it_waits(
+    store: PostgresStore,
+    session: "Session[asyncpg.Record]",
+    another: "Session[asyncpg.Record]",
+    time: PostgresTime,
+) -> None:
+    worker, run = await _claimed_of_job(store, time)
+    async with session.transaction():
+        rows = await session.fetch(SQL["hand_back"], worker.id, [run.run_id], [run.fence])
+        await end_freed(session, store.context.run_maker, rows)
+        pausing = asyncio.create_task(store.control.pause_job(TENANT, run.job_id))
+        await eventually(lambda: another.fetchval(_WAITING))
+    assert (await asyncio.wait_for(pausing, 10)).made == 0
+    assert await worker.claim() == []
+
+
+async def test_what_comes_back_while_its_job_is_being_paused_does_not_wait_and_is_withdrawn_after_it(
+    store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    """It holds its run: a pause that wanted it would wait for it in turn."""
+    worker, run = await _claimed_of_job(store, time)
+    pairs = [(run.run_id, run.fence)]
+    async with session.transaction():
+        await session.execute("select 1 from duetime.jobs for update")
+        await session.execute("update duetime.jobs set state = $1", JobState.PAUSED)
+        async with asyncio.timeout(5):
+            with pytest.raises(JobIsHeld):
+                await store.completions.hand_back(worker.id, pairs)
+            with pytest.raises(JobIsHeld):
+                await store.claims.release(worker.id, [worker.claim_no])
+            time.advance(seconds=1)
+            assert (await store.leases.renew(worker.id, timedelta(0), [])).freed == 0
+    async with session.transaction():  # another worker gives a run of it back
+        await session.execute("select 1 from duetime.cursors for update")
+        async with asyncio.timeout(5):
+            with pytest.raises(JobIsHeld):
+                await store.completions.hand_back(worker.id, pairs)
+    assert await store.completions.hand_back(worker.id, pairs) == 1
+    assert await worker.claim() == []
+    assert (await store.reads.job(TENANT, run.job_id)).made == 0
 
 
 async def test_a_cancellation_that_meets_a_retry_is_not_lost(

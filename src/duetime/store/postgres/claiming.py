@@ -14,6 +14,7 @@ from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, Lane
 from duetime.model.microseconds import moment
 from duetime.model.worker import Seat
 from duetime.store.postgres.database import SQL, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.limiting import Limits
 from duetime.store.postgres.marks import BEGINNING
@@ -109,6 +110,7 @@ class ClaimingRole(Role):
         rows = [] if dealt else await self.database.fetch("claimed_before", worker_id, claim_no)
         return [run for _, run in dealt] or [Claimed(*row) for row in rows]
 
+    @retry_on_deadlock
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         if not claim_nos:
             return 0
@@ -116,7 +118,7 @@ class ClaimingRole(Role):
             # No claim can use a reserved number. This waits for a claim that is using one.
             await connection.execute(SQL["take_numbers"], worker_id, list(claim_nos))
             rows = await connection.fetch(SQL["release"], worker_id, list(claim_nos))
-            freed = await end_freed(connection, rows)
+            freed = await end_freed(connection, self.run_maker, rows)
         await self.parking.free(freed)
         self.ready.announce(len(rows))
         return len(rows)

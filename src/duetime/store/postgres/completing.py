@@ -116,7 +116,7 @@ class CompletingRole(Role):
             return 0
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["hand_back"], worker_id, *columns(runs, 2))
-            freed = await end_freed(connection, rows)
+            freed = await end_freed(connection, self.run_maker, rows)
         await self.parking.free(freed)
         self.ready.announce(len(rows))
         return len(rows)

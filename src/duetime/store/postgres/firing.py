@@ -21,6 +21,7 @@ from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
 from duetime.store.shared.control import stop_runs
+from duetime.store.shared.pausing import keep_fences
 from duetime.store.shared.suspects import put_on_trial
 
 _ALL = 0
@@ -243,6 +244,7 @@ async def _fire(connection: Connection, fires: Sequence[Fire], lanes: Mapping[La
     if runs:
         *known, blocked = columns(runs, 5)
         await connection.execute(SQL["make_runs"], *known, None, _unless_all(blocked, usual=False), False)
+        await keep_fences(PostgresTransaction(connection), fires)
     if skips:
         await connection.execute(SQL["skip_runs"], *columns(skips, 5))
     if cursors:

@@ -13,6 +13,7 @@ from duetime.store.postgres.freed_runs import end_freed
 from duetime.store.postgres.role import Role
 from duetime.store.protocol.service import NOTHING_ANSWERED
 from duetime.store.rules.strays import number_apart
+from duetime.store.shared.pausing import JobIsHeld
 
 
 class LeasingRole(Role):
@@ -64,15 +65,19 @@ class LeasingRole(Role):
             freed = 0
             if has_unlisted:
                 open_claims = open_claims_of[worker_id]
-                freed = await self._free_unlisted(worker_id, lease, open_claims, answered.get(worker_id, 0))
+                try:
+                    freed = await self._free_unlisted(worker_id, lease, open_claims, answered.get(worker_id, 0))
+                except JobIsHeld:
+                    freed = 0  # the leases are renewed; these claims stay until the next heartbeat
             found[worker_id] = Renewal(lease_until, tuple(cancelled), freed)
         return found
 
+    @retry_on_deadlock
     async def _free_unlisted(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> int:
         async with self.database.transaction() as connection:
             await connection.execute(SQL["disown_claims"], worker_id, lease, list(open_claims), answered)
             rows = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
-            freed = await end_freed(connection, rows)
+            freed = await end_freed(connection, self.run_maker, rows)
         await self.parking.free(freed)
         self.ready.announce(len(rows))
         return len(rows)

@@ -76,6 +76,9 @@ class AlertSubjects(Protocol):
     async def waiting_in_lane(self, lane_id: int, until: datetime, limit: int) -> Sequence[WaitingRun]:
         """The runs of a lane that were ready at `until` and still wait, the longest waiting first."""
 
+    async def unstarted(self, run_ids: Sequence[UUID]) -> Sequence[datetime]:
+        """When those of these runs were due that wait for their first start."""
+
     async def unfired_jobs(self, tenant_id: int, until: datetime, limit: int) -> Sequence[UnfiredJob]:
         """Jobs whose occurrence was due at `until` and has not been fired, the earliest first. At most `limit` overdue
         jobs of all tenants, and as many that the tenant's rate of fires holds back, are looked at."""

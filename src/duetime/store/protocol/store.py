@@ -319,7 +319,8 @@ class Completions(Protocol):
         its worker, whose own word comes too late then. False when it is over."""
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
-        """Undo the claims of these (run, fence) pairs; returns how many runs wait again."""
+        """Undo the claims of these (run, fence) pairs; returns how many. The runs wait again, unless their job is
+        paused: then those that have not started are withdrawn."""
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
         """The runs among these that an open transaction holds, such as one in which a task completes its run: a write
@@ -356,8 +357,9 @@ class Control(Protocol):
         """End a waiting run as CANCELLED, or ask a running one to stop. Raises `NotFound`."""
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        """Stop firing until the job is resumed. Runs that no worker has held are withdrawn, and owed again, except for
-        requested ones (a trigger, a backfill). For a job that runs after another, they are skipped instead.
+        """Stop firing until the job is resumed. Runs that have not started are withdrawn, and owed again, except for
+        requested ones (a trigger, a backfill). What a worker holds is withdrawn when it comes back unstarted. For a job
+        that runs after another, they are skipped instead.
 
         Raises `Conflict` for a job that has ended, or a one-off whose run exists.
         """

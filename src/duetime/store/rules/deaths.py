@@ -18,13 +18,17 @@ def deaths_of_jobs(losses: Iterable[LostRun]) -> dict[tuple[int, str, UUID], tup
     return {job: (len(died), max(died.values())) for job, died in sorted(workers.items())}
 
 
-def worst_of_tasks(losses: Iterable[LostRun], in_a_row: Mapping[UUID, int]) -> dict[TaskOf, tuple[int, datetime]]:
-    """The most workers that a run or a job of each task has lost in a row, and when the last one died."""
-    worst: dict[TaskOf, tuple[int, datetime]] = {}
+def worst_of_tasks(
+    losses: Iterable[LostRun], in_a_row: Mapping[UUID, int]
+) -> dict[TaskOf, tuple[int, datetime, datetime]]:
+    """The most workers that a run or a job of each task has lost in a row, when the last of its runs started, and when
+    the last worker died."""
+    worst: dict[TaskOf, tuple[int, datetime, datetime]] = {}
     for loss in losses:
         task = (loss.lane.tenant_id, loss.lane.task)
-        most, died_at = worst.get(task, (0, loss.died_at))
-        worst[task] = max(most, _count(loss, in_a_row)), max(died_at, loss.died_at)
+        most, started_at, died_at = worst.get(task, (0, loss.started_at, loss.died_at))
+        most = max(most, _count(loss, in_a_row))
+        worst[task] = most, max(started_at, loss.started_at), max(died_at, loss.died_at)
     return worst
 
 

@@ -60,13 +60,14 @@ class Held(NamedTuple):
 def held_cursor(job_id: UUID, row: Fields, withdrawn: Sequence[Withdrawn]) -> Held | None:
     """The position of a paused cursor after these runs were withdrawn. Each of them is owed again: the last fire
     because the cursor goes back to it (later fires may change with a calendar or an edit), and the others one by one.
-    None for a job without a cursor."""
+    So is the last one if a worker has held it: it must keep its fence. None for a job without a cursor."""
     if row["next_fire_at"] is None:
         return None
     next_fire_at, last, ahead = row["next_fire_at"], row["last_fire_at"], last_occurrence(job_id, row)
-    if any(run.run_id == ahead for run in withdrawn):
+    one_by_one = [run for run in withdrawn if run.run_id != ahead or run.fence]
+    if len(one_by_one) < len(withdrawn):
         next_fire_at, last = last, _fire_before(row, last)
-    return Held(next_fire_at, last, encode_owed(row["owed"], [run for run in withdrawn if run.run_id != ahead]))
+    return Held(next_fire_at, last, encode_owed(row["owed"], one_by_one))
 
 
 def _fire_before(row: Fields, fire: datetime) -> datetime | None:

@@ -37,6 +37,9 @@ class SubjectRole(SharedRole):
         rows = await self.transactions.rows("waiting_in_lane", lane_id=lane_id, until=until, limit=limit)
         return [_with_options(WaitingRun, row) for row in rows]
 
+    async def unstarted(self, run_ids: Sequence[UUID]) -> Sequence[datetime]:
+        return [row["due_at"] for row in await self.transactions.rows("unstarted", ids=list(run_ids))]
+
     async def unfired_jobs(self, tenant_id: int, until: datetime, limit: int) -> Sequence[UnfiredJob]:
         wanted = {"tenant_id": tenant_id, "until": until, "limit": limit}
         rows = [

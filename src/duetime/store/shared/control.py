@@ -11,22 +11,16 @@ from duetime.model.firing import Backfill
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
-from duetime.model.withdrawn_runs import Withdrawn
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.completions import CANCELLED_BY_REQUEST
-from duetime.store.rules.job_control import (
-    MISSED_BY_PAUSE,
-    backfilled,
-    cursor_after_pause,
-    held_cursor,
-    manual_run,
-)
+from duetime.store.rules.job_control import backfilled, cursor_after_pause, manual_run
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.edits import steerable
 from duetime.store.shared.events import append_events
+from duetime.store.shared.pausing import withdraw_unstarted
 from duetime.store.shared.reads import find_job, find_run
 from duetime.store.shared.suspects import put_on_trial
-from duetime.store.shared.transaction import NewRun, Row, RunMaker, SharedRole, Skipped, Transaction
+from duetime.store.shared.transaction import NewRun, Row, RunMaker, SharedRole, Transaction
 
 
 class ControlRole(SharedRole):
@@ -54,23 +48,11 @@ class ControlRole(SharedRole):
         async def work(transaction: Transaction) -> Job:
             row = await steerable(transaction, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
-                await self._pause(transaction, tenant_id, job_id, row)
+                await withdraw_unstarted(transaction, self.run_maker, tenant_id, job_id, row)
                 await _set_state(transaction, tenant_id, job_id, JobState.PAUSED)
             return (await find_job(transaction, tenant_id, job_id))[0]
 
         return await self.transactions.of(tenant_id).run(work)
-
-    async def _pause(self, transaction: Transaction, tenant_id: int, job_id: UUID, row: Row) -> None:
-        """Withdraw what no worker has held, and hold the cursor with what is owed."""
-        found = await transaction.rows("withdraw_runs", tenant_id=tenant_id, job_id=job_id)
-        held = held_cursor(job_id, row, [Withdrawn(run["id"], run["due_at"]) for run in found])
-        if held is not None:
-            await transaction.execute("hold_cursor", job_id=job_id, **held._asdict(), withdrawn=len(found))
-        elif found:
-            of_job = (tenant_id, job_id)
-            skips = [Skipped(*of_job, run["id"], run["home_lane"], run["due_at"], MISSED_BY_PAUSE) for run in found]
-            await self.run_maker.skip(transaction, skips)
-            await transaction.put("count_follows", ("job_id", "made", "missed"), [(job_id, -len(found), len(found))])
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
         async def work(transaction: Transaction) -> Job:

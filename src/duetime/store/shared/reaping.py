@@ -55,6 +55,7 @@ async def _reap_dead(
             row["job_id"],
             keys[row["home_lane"]],
             row["lost"] + 1,
+            row["started_at"],
             min(now, max(claim["heard_at"] or now, row["started_at"])),
         )
         for claim, rows in zip(claims, lost, strict=True)

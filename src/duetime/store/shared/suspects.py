@@ -16,7 +16,7 @@ async def suspect(transaction: Transaction, run_maker: RunMaker, losses: Sequenc
     rows = await transaction.each("suspect_jobs", ("tenant_id", "task", "job_id", "losses", "died_at"), deaths)
     in_a_row = {row["job_id"]: row["losses"] for row in rows}
     worst = [(*task, *died) for task, died in worst_of_tasks(losses, in_a_row).items()]
-    await transaction.put("suspect_tasks", ("tenant_id", "task", "losses", "died_at"), worst)
+    await transaction.put("suspect_tasks", ("tenant_id", "task", "losses", "started_at", "died_at"), worst)
     keys = trial_lanes(losses, in_a_row)
     lanes = await run_maker.lanes(transaction, set(keys.values()))
     return {run_id: lanes[key] for run_id, key in keys.items()}

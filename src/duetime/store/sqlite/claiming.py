@@ -14,6 +14,7 @@ from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import Rules
 from duetime.store.shared.claim_rules import read_rules
 from duetime.store.shared.queues import paused_lanes
+from duetime.store.shared.transaction import RunMaker
 from duetime.store.sqlite.batches import Batch, claim_ready, claimed_runs
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import append_run_events, is_heard
@@ -72,7 +73,8 @@ class ClaimingRole(Role):
         def work(connection: Connection, now: int) -> int:
             freed = 0
             for claim_no in claim_nos:
-                freed += _release(connection, {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now})
+                this = {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}
+                freed += _release(connection, self.run_maker, this)
             return freed
 
         freed = await self.database.run(work)
@@ -133,11 +135,11 @@ def claim_for(
     return batches
 
 
-def _release(connection: Connection, this: dict[str, Any]) -> int:
+def _release(connection: Connection, run_maker: RunMaker, this: dict[str, Any]) -> int:
     connection.execute("take_numbers", this)  # no claim can use this number any more
     ids = connection.value("find_claim", this)
     rows = connection.rows("release", {**this, "ids": ids, "places": places(ids)})
-    end_freed(connection, this["now"], rows)
+    end_freed(connection, this["now"], run_maker, rows)
     return len(rows)
 
 

@@ -65,7 +65,7 @@ class CompletingRole(Role):
 
         def work(connection: Connection, now: int) -> int:
             rows = connection.rows("hand_back", {**pairs, "now": now})
-            end_freed(connection, now, rows)
+            end_freed(connection, now, self.run_maker, rows)
             return len(rows)
 
         count = await self.database.run(work)

@@ -13,6 +13,7 @@ from duetime.model.job import lane_of
 from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
 from duetime.store.shared.control import stop_runs
+from duetime.store.shared.pausing import keep_fences
 from duetime.store.shared.suspects import put_on_trial
 from duetime.store.sqlite.backlogs import Due, Turns
 from duetime.store.sqlite.connection import Connection
@@ -92,6 +93,7 @@ class FiringRole(Role):
                 for tenant_id, of_tenant in rows.items():
                     append_events(connection, now, kind, tenant_id, [identity(row.run_id) for row in of_tenant])
         make_runs(connection, now, [run for of_tenant in runs.values() for run in of_tenant], manual=False)
+        at_once(keep_fences(SqliteTransaction(connection, now), fires))
         skip_runs(connection, now, [skip for of_tenant in skips.values() for skip in of_tenant])
         _move_cursors(connection, now, fires)
 

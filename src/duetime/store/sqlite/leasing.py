@@ -9,6 +9,7 @@ from duetime.errors import LeaseLost
 from duetime.model.worker import Declaration, Renewal, WorkerInfo, declarations
 from duetime.store.protocol.service import NOTHING_ANSWERED
 from duetime.store.rules.quotas import over_quota
+from duetime.store.shared.transaction import RunMaker
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.role import Role
@@ -44,7 +45,7 @@ class LeasingRole(Role):
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
         renewal = await self.database.run(
-            lambda connection, now: renew_one(connection, now, worker_id, lease, open_claims, answered)
+            lambda connection, now: renew_one(connection, now, self.run_maker, worker_id, lease, open_claims, answered)
         )
         if renewal is None:
             raise LeaseLost("the worker was reaped: its lease is over")
@@ -59,7 +60,9 @@ class LeasingRole(Role):
     ) -> dict[UUID, Renewal | None]:
         def work(connection: Connection, now: int) -> dict[UUID, Renewal | None]:
             return {
-                worker_id: renew_one(connection, now, worker_id, lease, open_claims, answered.get(worker_id, 0))
+                worker_id: renew_one(
+                    connection, now, self.run_maker, worker_id, lease, open_claims, answered.get(worker_id, 0)
+                )
                 for worker_id, open_claims in workers
             }
 
@@ -103,7 +106,13 @@ def _declare_tasks(connection: Connection, now: int, tenant_id: int | None, decl
 
 
 def renew_one(
-    connection: Connection, now: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int
+    connection: Connection,
+    now: int,
+    run_maker: RunMaker,
+    worker_id: UUID,
+    lease: timedelta,
+    open_claims: Sequence[int],
+    answered: int,
 ) -> Renewal | None:
     """Extend a lease; None when it is over."""
     this = {
@@ -116,16 +125,16 @@ def renew_one(
     lease_until = connection.value("renew_lease", this)
     if lease_until is None:
         return None
-    freed = _free_unlisted(connection, this)
+    freed = _free_unlisted(connection, run_maker, this)
     return Renewal(moment(lease_until), _cancellations(connection, worker_id), freed)
 
 
-def _free_unlisted(connection: Connection, this: dict[str, Any]) -> int:
+def _free_unlisted(connection: Connection, run_maker: RunMaker, this: dict[str, Any]) -> int:
     freed = 0
     connection.execute("disown_claims", this)
     for claim_no, ids in connection.rows("unlisted_claims", this):
         rows = connection.rows("free_unlisted", {**this, "claim_no": claim_no, "ids": ids, "places": places(ids)})
-        end_freed(connection, this["now"], rows)
+        end_freed(connection, this["now"], run_maker, rows)
         freed += len(rows)
     return freed
 

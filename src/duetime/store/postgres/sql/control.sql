@@ -30,3 +30,23 @@ select job_id from duetime.cursors where job_id = any(:ids::uuid[]) order by job
 
 -- lock_runs: hold runs against completion
 select id from duetime.runs where tenant_id = :tenant_id and id = any(:ids::uuid[]) order by id for update;
+
+-- hold_against_pauses: hold the jobs of runs that wait again unstarted; returns one that another transaction holds
+with returned as materialized (
+    select distinct r.job_id from duetime.runs r
+    where r.id = any(:ids::uuid[]) and r.attempt = 0 and r.lost = 0 and not r.manual
+),
+held as materialized (
+    select j.id from duetime.jobs j where j.id = any(array(select u.job_id from returned u)) for share skip locked
+)
+select j.id from duetime.jobs j
+where j.id = any(array(select u.job_id from returned u)) and j.id <> all(array(select h.id from held h))
+    and j.version > 0 -- always; but no index has it, so that the one of tenants is not read for the rest
+limit 1;
+
+-- hold_paused_cursors: hold cursors against all changes; returns one that another transaction holds
+with held as materialized (
+    select c.job_id from duetime.cursors c where c.job_id = any(:ids::uuid[]) for update skip locked
+)
+select c.job_id from duetime.cursors c
+where c.job_id = any(:ids::uuid[]) and c.job_id <> all(array(select h.job_id from held h)) limit 1;

@@ -59,6 +59,10 @@ insert into duetime.events (at, kind, tenant_id, ids)
 select duetime.now(), EventKind.SKIPPED, k.tenant_id, array_agg(k.run_id) from kept k
 where (select l.until > duetime.now() from duetime.listening l where l.one) group by k.tenant_id;
 
+-- keep_fences: runs that were made again go on with the fences of their claims
+update duetime.runs r set fence = x.fence from unnest(:run_id::uuid[], :fence::int[]) as x(id, fence)
+where r.id = any(array[x.id]) and r.fence = 0 and r.worker_id is null;
+
 -- move_cursors: move the cursors of recurring jobs on, and the rows of one-offs out. Unless it is said, each has made one
 -- run, missed none, and is recurring
 with fire as materialized (

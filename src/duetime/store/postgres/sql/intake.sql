@@ -102,6 +102,17 @@ with held as materialized (
 )
 delete from duetime.runs r using held where r.id = any(array[held.id]) returning r.id, r.due_at, r.home_lane;
 
+-- withdraw_unstarted: withdraw runs that have not started and that no worker holds; this is not an end state. An attempt
+-- that was made has a row in history, even if it spent nothing
+with held as materialized (
+    select r.id from duetime.runs r
+    where r.tenant_id = :tenant_id and r.job_id = :job_id and r.worker_id is null and r.attempt = 0 and r.lost = 0
+        and not r.manual and (r.fence = 0 or r.checkpoint is null and (
+            select 1 from duetime.history h where h.tenant_id = r.tenant_id and h.run_id = r.id limit 1) is null)
+    order by uuid_send(r.id) for update
+)
+delete from duetime.runs r using held where r.id = any(array[held.id]) returning r.id, r.due_at, r.home_lane, r.fence;
+
 -- restamp_runs: give locked runs that stay a new `ready_at`, above the mark of any claim that skipped them
 update duetime.runs set ready_at = greatest(ready_at, duetime.clock())
 where tenant_id = :tenant_id and job_id = :job_id and worker_id is null;

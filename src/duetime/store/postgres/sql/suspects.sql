@@ -24,14 +24,22 @@ set losses = least(1000, case when {harmless} then 0 else s.losses end + exclude
     died_at = greatest(s.died_at, excluded.died_at)
 returning job_id, losses;
 
--- suspect_tasks: remember the most workers that something of a task has lost in a row
+-- suspect_tasks: count the workers that tasks have lost in a row, and at least as many as something of each has. What started
+-- before the loss before was noticed may have died of the same; what has come to an end since begins anew
 insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at, died_at)
 select x.tenant_id, x.task, '00000000-0000-0000-0000-000000000000', x.losses, duetime.clock(), x.died_at
 from unnest(:tenant_id::int[], :task::text[], :losses::int[], :died_at::timestamptz[]) as x(tenant_id, task, losses, died_at)
 order by x.tenant_id, x.task collate "C"
 on conflict (tenant_id, task, job_id) do update
-set losses = greatest(case when {harmless} then 0 else s.losses end, excluded.losses), lost_at = excluded.lost_at,
-    died_at = greatest(s.died_at, excluded.died_at);
+set (losses, lost_at, died_at) = (
+    select n.losses, case when n.losses = n.before then s.lost_at else excluded.lost_at end,
+        greatest(s.died_at, excluded.died_at)
+    from (
+        select b.losses as before, greatest(excluded.losses, least(1000, b.losses + (
+            select (x.started_at >= s.lost_at)::int
+            from unnest(:tenant_id::int[], :task::text[], :started_at::timestamptz[]) as x(tenant_id, task, started_at)
+            where x.tenant_id = s.tenant_id and x.task = s.task))) as losses
+        from (select case when {harmless} then 0 else s.losses end as losses) b) n);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago. Not those
 -- that another node counts a loss of at this moment: it may be about to clear what is counted here

@@ -25,6 +25,10 @@ from duetime.runs r join duetime.lanes l on l.id = r.home_lane
 where r.lane_id = :lane_id and r.worker_id is null and r.ready_at <= :until::timestamptz
 order by r.ready_at, r.id limit :limit;
 
+-- unstarted: when those of some runs were due that wait for their first start
+select r.due_at from duetime.runs r
+where r.id = any(:ids::uuid[]) and r.worker_id is null and r.first_started_at is null;
+
 -- unfired_jobs: jobs of a tenant whose occurrence should have been fired, among those that are overdue for longest
 select c.job_id, c.next_fire_at, j.task, j.queue, j.options from (
     select job_id, scan_at, next_fire_at from duetime.cursors

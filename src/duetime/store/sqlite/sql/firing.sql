@@ -63,6 +63,9 @@ select substr(:ids, x.key * 32 + 17, 16), j.id, j.tenant_id, x.value ->> 0, 0, 0
     RunState.SKIPPED, x.value ->> 1, :now, x.value ->> 2
 from json_each(:words) x cross join jobs j on j.id = substr(:ids, x.key * 32 + 1, 16);
 
+-- keep_fences: a run that was made again goes on with the fence of its claims
+update runs set fence = :fence where id = :run_id and fence = 0 and worker_id is null;
+
 -- move_cursors: move the cursors of recurring jobs on
 update cursors
 set next_fire_at = f.next_fire_at, scan_at = f.scan_at, last_fire_at = coalesce(f.last_fire_at, cursors.last_fire_at),

@@ -38,6 +38,14 @@ on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_i
 delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual
 returning id, due_at, home_lane;
 
+-- withdraw_unstarted: withdraw runs that have not started and that no worker holds; this is not an end state. An attempt
+-- that was made has a row in history, even if it spent nothing
+delete from runs
+where tenant_id = :tenant_id and job_id = :job_id and worker_id is null and attempt = 0 and lost = 0 and not manual
+    and (fence = 0 or checkpoint is null and not exists (
+        select 1 from history h where h.tenant_id = runs.tenant_id and h.run_id = runs.id))
+returning id, due_at, home_lane, fence;
+
 -- put_labels: store the labels of jobs
 insert into labels (tenant_id, kind, value, job_id) values (:tenant_id, :kind, :value, :job_id)
 on conflict do nothing;

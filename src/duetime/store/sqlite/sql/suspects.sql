@@ -19,12 +19,17 @@ set losses = min(1000, iif({harmless}, 0, losses) + excluded.losses), lost_at = 
     died_at = max(died_at, excluded.died_at)
 returning job_id, losses;
 
--- suspect_tasks: remember the most workers that something of a task has lost in a row
+-- suspect_tasks: count the workers that a task has lost in a row, and at least as many as something of it has. What started
+-- before the loss before was noticed may have died of the same; what has come to an end since begins anew
 insert into suspects (tenant_id, task, job_id, losses, lost_at, died_at)
 values (:tenant_id, :task, zeroblob(16), :losses, :now, :died_at)
 on conflict (tenant_id, task, job_id) do update
-set losses = max(iif({harmless}, 0, losses), excluded.losses), lost_at = excluded.lost_at,
-    died_at = max(died_at, excluded.died_at);
+set (losses, lost_at, died_at) = (
+    select n.losses, iif(n.losses = n.before, suspects.lost_at, excluded.lost_at), max(suspects.died_at, excluded.died_at)
+    from (
+        select b.losses as before,
+            max(min(1000, b.losses + (:started_at >= suspects.lost_at)), excluded.losses) as losses
+        from (select iif({harmless}, 0, suspects.losses) as losses) b) n);
 
 -- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago
 delete from suspects
