@@ -63,9 +63,9 @@ select substr(:ids, x.key * 32 + 17, 16), j.id, j.tenant_id, x.value ->> 0, 0, 0
     RunState.SKIPPED, x.value ->> 1, :now, x.value ->> 2
 from json_each(:words) x cross join jobs j on j.id = substr(:ids, x.key * 32 + 1, 16);
 
--- move_cursors: move the cursors of recurring jobs on
+-- move_cursors: move the cursors of recurring jobs on: one that is late comes after those that wait already
 update cursors
-set next_fire_at = f.next_fire_at, scan_at = f.scan_at, last_fire_at = coalesce(f.last_fire_at, cursors.last_fire_at),
+set next_fire_at = f.next_fire_at, scan_at = max(f.scan_at, :now), last_fire_at = coalesce(f.last_fire_at, cursors.last_fire_at),
     made = cursors.made + f.made, missed = cursors.missed + f.missed, owed = null, backlog_of = null
 from (
     select substr(:ids, key * 16 + 1, 16) as job_id, value ->> 0 as next_fire_at, value ->> 1 as scan_at,
