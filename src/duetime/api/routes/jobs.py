@@ -224,6 +224,7 @@ async def backfill_job(call: Call) -> Reply:
     fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
+    await call.count_submissions(len(fires))
     made = await store.control.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
     return Reply(Backfilled(show("job", job_id), made), headers=told_again(keyed))
