@@ -18,6 +18,8 @@
     │   └── StreamFull          the queue's stream holds as many messages as it may
     ├── Overloaded              the system is overloaded: back off and retry
     ├── AccessDenied            the key is unknown, or lacks the permission
+    │   └── TenantSuspended     the tenant is suspended: nothing is submitted
+    │       └── TenantDeleting  the same while it is being deleted
     ├── Closed                  the object was closed during the call
     ├── RunFailed               the run whose result was requested has failed
     ├── RunCancelled            the run whose result was requested was cancelled or skipped
@@ -136,6 +138,14 @@ class Overloaded(DuetimeError):
 
 class AccessDenied(DuetimeError):
     """The key is unknown, or lacks the permission."""
+
+
+class TenantSuspended(AccessDenied):
+    """The tenant is suspended: nothing of it is submitted. Nothing was stored."""
+
+
+class TenantDeleting(TenantSuspended):
+    """The tenant is being deleted: nothing of it is submitted. Nothing was stored."""
 
 
 class Closed(DuetimeError):

@@ -15,8 +15,9 @@ from duetime.api.usage_limits import _BY_NAME, LIMITS, limit_of
 from duetime.client.transport import Response, Transport
 from duetime.clock import monotonic, monotonic_from
 from duetime.errors import RateLimited
+from duetime.ids import new_id, show
 from duetime.model.access import Role
-from duetime.model.tenant import TenantLimits
+from duetime.model.tenant import NO_LIMITS, TenantLimits
 from duetime.wire.workers import TOKEN_HEADER
 from tests.support.served import Answer, Served, served
 from tests.support.waiting import eventually
@@ -183,6 +184,37 @@ async def test_a_part_of_what_a_tenant_may_submit(database_url: str) -> None:
         answer = await api.post("/v1/jobs", {"task": "t"}, key=second)
         assert refused(answer) and "the tenant may submit 0.02 jobs" in answer.json["detail"]
         assert await counted(api, "submissions") == 2
+
+
+PAST = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:29:30Z"}
+OFTEN = {"task": "t", "every": "1m", "start_at": "2026-01-01T00:00:00Z"}
+
+
+async def test_runs_of_stored_jobs_count_as_submissions(api: Served) -> None:
+    tenant = await api.tenant("acme", limits=TenantLimits(submissions_per_second=0.01))
+    key = await api.key(Role.ADMIN, tenant.id)
+    path = f"/v1/jobs/{(await api.post('/v1/jobs', OFTEN, key=key)).json['job_id']}"
+    answer = await api.post(f"{path}/trigger", key=key)
+    assert refused(answer) and "may submit 0.01 jobs a second" in answer.json["detail"]
+    assert refused(await api.post(f"{path}/backfill", PAST, key=key))
+    assert refused(await api.post("/v1/dead-letters/replay", {"task": "t"}, key=key))
+    assert refused(await api.post(f"/v1/runs/{show('run', new_id())}/retry", key=key))
+    assert (await api.post(f"{path}/pause", key=key)).status == 200, "it makes no run"
+    assert await counted(api, "submissions") == 4
+
+
+async def test_a_backfill_counts_as_its_runs_and_a_replay_as_what_it_has_made(api: Served) -> None:
+    tenant = await api.tenant("acme", limits=NO_LIMITS)
+    key = await api.key(Role.ADMIN, tenant.id)
+    path = f"/v1/jobs/{(await api.post('/v1/jobs', OFTEN, key=key)).json['job_id']}"
+    limits = {"limits": {"submissions_per_second": 0.5}}
+    assert (await api.ask("PATCH", "/v1/admin/tenants/acme", limits)).status == 200
+    for _ in range(3):
+        assert (await api.post("/v1/dead-letters/replay", {"task": "none"}, key=key)).status == 200, "nothing was made"
+    answer = await api.post(f"{path}/backfill", PAST, key=key)
+    assert (answer.status, answer.json["runs"]) == (202, 30), "a full bucket goes into debt, as for a batch"
+    answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
+    assert refused(answer) and int(answer.headers["retry-after"]) > 30
 
 
 async def test_submissions_are_limited_across_servers(migrated: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from duetime.model.demand import Activity, QueueActivity, due_runs
 from duetime.model.schedule import Cron, Every, Once
+from duetime.model.tenant import TenantChange, TenantLimits, TenantState
 from duetime.store.protocol.store import Store
 from duetime.store.shared import demand
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
@@ -160,6 +161,16 @@ async def test_a_herd_is_not_counted_twice_while_it_is_fired(store: Store, time:
     time.advance(seconds=12)
     ahead = await store.demand.queue_ahead(TENANT, "default", time.now - MINUTE, SECOND, 60)
     assert (ahead.waiting, ahead.arrived, ahead.unplanned) == (30, 30, 0), "a schedule foretold them"
+
+
+async def test_fires_of_a_tenant_are_held_to_its_rate(store: Store, time: Time) -> None:
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(fires_per_second=0.5)))
+    await submit(store, *(job(Once(delay=timedelta(minutes=5))) for _ in range(HERD)))
+    found, notes = await counts(store)
+    assert found == {5: 188, 6: 30, 7: 30, 8: 30, 9: 22}, "it fires every two seconds; the first may come early"
+    assert notes == ("fires of all queues together wait for the tenant's rate of 0.5 per second",)
+    await store.tenants.update_tenant(TENANT, TenantChange(state=TenantState.SUSPENDED))
+    assert await counts(store) == ({}, ())
 
 
 async def test_a_bound_on_cursors_is_reported(store: Store, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:

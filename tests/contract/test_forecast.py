@@ -10,6 +10,7 @@ are those of one job: a pair is one job in one window.
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from random import Random
@@ -19,15 +20,20 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from duetime.engine import fire_quota
+from duetime.engine.coming_jobs import list_coming_jobs
+from duetime.engine.fire_quota import with_fire_quota
+from duetime.engine.jobs_ahead import read_ahead
 from duetime.errors import Conflict, NotFound
-from duetime.model.forecast import forecast, runs_of
+from duetime.model.forecast import IDLE, forecast
 from duetime.model.job import NewJob, Options, decode_options, encode_options
-from duetime.model.lists import RunFilter
+from duetime.model.lists import JobFilter, RunFilter
 from duetime.model.policy import Misfire, Overlap
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, make_rrule
+from duetime.model.tenant import TenantChange, TenantLimits, TenantState
 from duetime.store.protocol.store import Store
-from tests.contract.hands import STRANGER, TENANT, Hand, fire, hand, job, submit
+from tests.contract.hands import STRANGER, TENANT, Hand, fire, hand, job, plan, submit
 from tests.contract.worlds import START, Time
 
 PAIRS = int(os.environ.get("DUETIME_TEST_FORECAST", "1000"))
@@ -65,9 +71,11 @@ class Window(NamedTuple):
         return number if 0 <= number < self.steps else None
 
 
+@pytest.mark.parametrize("rate", (None, 100.0), ids=("unlimited", "default rate"))
 @pytest.mark.parametrize("seed", range(1, 1 + -(-PAIRS // (JOBS * WINDOWS))))
-async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int) -> None:
+async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int, rate: float | None) -> None:
     random = Random(seed)
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(fires_per_second=rate)))
     time.advance(seconds=random.randrange(int(6.5 * 86_400)))
     await store.calendars.set_calendar(
         TENANT, "off", [(START + DAY * n).date() for n in range(10) if random.random() < 0.4]
@@ -84,7 +92,7 @@ async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int) -
 
     now, before = time.now, await _runs(store, queues)
     windows = [_window(random, now) for _ in range(WINDOWS)]
-    found = [forecast(await store.figures.ahead(TENANT, *window), *window) for window in windows]
+    found = [forecast(await read_ahead(store, TENANT, *window), *window) for window in windows]
     listed = [await _listed(store, window) for window in windows]
 
     await _run_until(store, time, worker, now + HORIZON)
@@ -93,14 +101,138 @@ async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int) -
     for window, says, jobs_listed in zip(windows, found, listed, strict=True):
         fired = Counter((place, queue) for queue, at in coming.values() if (place := window.place(at)) is not None)
         assert says.counts == fired, _differing(says.counts, fired, jobs, window, now)
-        counted = Counter[str]()
-        for (_, queue), count in fired.items():
-            counted[queue] += count
-        assert {queues[job_id]: count for job_id, count in jobs_listed.items()} == counted
+        assert {queues[job_id]: count for job_id, count in jobs_listed.items()} == _by_queue(fired)
         decided = {
             q for q in {queue for _, queue in fired} if decode_options(jobs[q].options).overlap in ("skip", "queue")
         }
         assert says.exact == (not decided), says.notes
+
+
+@pytest.mark.parametrize("seed", range(1, 1 + -(-PAIRS // 100)))
+async def test_a_forecast_knows_the_fire_rate(store: Store, time: Time, seed: int) -> None:
+    """A rate that only delays fires leaves the forecast exact, to the run. One that lets occurrences pass is named, and
+    the runs are about those that fire."""
+    random = Random(seed)
+    rate = random.choice((0.2, 0.5, 1.0, 3.0, 20.0, 100.0))
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(fires_per_second=rate)))
+    worker = await hand(store, DAY)
+    jobs = {f"q{number}": _quick_job(random, f"q{number}", time.now) for number in range(random.choice((2, 10, 25)))}
+    answers = await store.intake.submit(TENANT, list(jobs.values()))
+    queues = {answer.job_id: queue for answer, queue in zip(answers, jobs, strict=True)}
+    await _scan_at_intervals(store, time, worker, time.now + timedelta(seconds=random.choice((1, 40))))
+    now, before, span = time.now, await _runs(store, queues), timedelta(minutes=3)
+    windows = [
+        Window(now, span, 1),
+        Window(now, timedelta(seconds=30), 6),
+        Window(now + MINUTE, timedelta(seconds=1), 60),
+    ]
+    found = [forecast(await read_ahead(store, TENANT, *window), *window) for window in windows]
+    listed = [await _listed(store, window) for window in windows]
+    # What is due by then and still waits fires until then.
+    await _scan_at_intervals(store, time, worker, now + span + timedelta(seconds=max(30, 2 * len(jobs) / rate)))
+    made = await _runs(store, queues)
+    coming = {run: at for run, at in made.items() if run not in before or at[1] >= now}
+    for window, says, jobs_listed in zip(windows, found, listed, strict=True):
+        fired = Counter((place, queue) for queue, at in coming.values() if (place := window.place(at)) is not None)
+        if says.exact:
+            assert says.counts == fired, _differing(says.counts, fired, jobs, window, now)
+            assert {queues[each]: count for each, count in jobs_listed.items()} == _by_queue(fired)
+        else:
+            assert f"rate of {rate:g} per second" in says.notes[0]
+            slack = 3 + len(jobs) + 0.1 * fired.total()
+            assert abs(sum(says.counts.values()) - fired.total()) <= slack, (says, fired)
+            assert abs(jobs_listed.total() - fired.total()) <= slack
+
+
+async def test_a_rate_that_is_used_up_is_no_secret_of_the_scanner(store: Store, time: Time) -> None:
+    limits = TenantLimits(fires_per_second=1.0)
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=limits))
+    await submit(store, *(job(Every(timedelta(seconds=1))) for _ in range(10)))
+    window = Window(time.now, MINUTE, 1)
+    says = forecast(await read_ahead(store, TENANT, *window), *window)
+    assert not says.exact and "rate of 1 per second" in says.notes[0]
+    assert 40 <= says.counts[0, "default"] <= 62
+    assert 40 <= (await _listed(store, window)).total() <= 62
+
+
+@pytest.mark.parametrize("state", (TenantState.SUSPENDED, TenantState.DELETING))
+async def test_nothing_is_forecast_for_a_tenant_that_does_not_fire(
+    store: Store, time: Time, state: TenantState
+) -> None:
+    await submit(
+        store, job(Every(timedelta(seconds=10))), job(Once(delay=MINUTE)), job(Once(delay=timedelta(seconds=9)))
+    )
+    await fire(store)
+    window = Window(time.now, MINUTE, 10)
+    assert forecast(await read_ahead(store, TENANT, *window), *window).counts
+    await store.tenants.update_tenant(TENANT, TenantChange(state=state))
+    says = forecast(await read_ahead(store, TENANT, *window), *window)
+    assert (says.counts, says.exact, says.notes) == ({}, False, (IDLE[state],))
+    assert not await _listed(store, window)
+    coming = await store.demand.coming(timedelta(minutes=10))
+    assert not coming.jobs and not coming.sampled
+    for _ in range(20):
+        time.advance(seconds=30)
+        assert (await fire(store)).fired == 0
+    await store.tenants.update_tenant(TENANT, TenantChange(state=TenantState.ACTIVE))
+    window = Window(time.now, MINUTE, 10)
+    says = forecast(await read_ahead(store, TENANT, *window), *window)
+    assert says.exact and says.counts
+    assert (await _listed(store, window)).total() == sum(says.counts.values())
+
+
+async def test_a_tenant_at_its_limit_of_stored_jobs_skips_what_is_not_forecast(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fire_quota, "LEAST", 0)
+    jobs = [job(Every(timedelta(seconds=20)), queue="often") for _ in range(3)]
+    once = job(Once(delay=2 * MINUTE), queue="once")
+    await submit(store, *jobs, once)
+    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=4)))
+    bounded = with_fire_quota(store)
+    await bounded.firing.fire_due(100, plan)
+    time.advance(seconds=6)
+    await bounded.firing.fire_due(100, plan)  # one fire each: it is counted, and the tenant is at its limit
+    queues = {each.id: each.lane.queue for each in (*jobs, once)}
+    window, before = Window(time.now, MINUTE, 3), await _runs(store, queues)
+    says = forecast(await read_ahead(store, TENANT, *window), *window)
+    assert says.notes and "limit of stored jobs" in says.notes[0]
+    assert sum(says.counts.values()) == 1 + len(before) == (await _listed(store, window)).total()
+    for _ in range(12):
+        time.advance(seconds=10)
+        await bounded.firing.fire_due(100, plan)
+    fired = {run: queue for run, (queue, _) in (await _runs(store, queues)).items() if run not in before}
+    assert list(fired.values()) == ["once"], "the occurrences of the others were skipped"
+
+
+def _quick_job(random: Random, queue: str, now: datetime) -> NewJob:
+    if random.random() < 0.3:
+        return job(Once(at=now + timedelta(seconds=random.uniform(0, 240))), queue=queue)
+    options = Options(
+        jitter=random.choice((0.0, 0.0, 20.0)),
+        max_runs=random.choice((None, None, 3)),
+        misfire=random.choice((Misfire(), Misfire("skip"), Misfire("skip", after=5.0), Misfire("all"))),
+    )
+    schedule: Schedule = Every(timedelta(seconds=random.choice((3.0, 10.0, 45.0, 60.0))), now)
+    if random.random() < 0.5:
+        schedule = Cron(random.choice(("* * * * *", "*/10 * * * * *", "30 */2 * * * *")))
+    return job(schedule, queue=queue, options=encode_options(options))
+
+
+async def _scan_at_intervals(store: Store, time: Time, worker: Hand, end: datetime) -> None:
+    """A scanner as it is: it looks when a cursor comes into view, and every half a second for those that wait."""
+    while time.now < end:
+        scan = await fire(store)
+        await _finish(store, worker)
+        wait = 0.5 if scan.next_in is None else min(0.5, scan.next_in / timedelta(seconds=1))
+        time.advance(seconds=wait)
+
+
+def _by_queue(fired: Counter[tuple[int, str]]) -> Counter[str]:
+    counted = Counter[str]()
+    for (_, queue), count in fired.items():
+        counted[queue] += count
+    return counted
 
 
 def _job(random: Random, queue: str, now: datetime) -> NewJob:
@@ -223,14 +355,15 @@ async def _listed(store: Store, window: Window) -> Counter[UUID]:
     found = Counter[UUID]()
     before: UUID | None = None
     while True:
-        page = await store.figures.ahead_page(TENANT, window.start, window.end, before, 7)
-        for each in page.jobs:
-            found[each.job_id] += runs_of(each, page.now, window.start, window.end)
-        for (job_id, _), count in page.made.items():
-            found[job_id] += count
-        before = page.horizon
+        page, runs = await list_coming_jobs(store, _at_once, TENANT, JobFilter(), window.start, window.end, before, 7)
+        found.update({each.id: runs[each.id] for each in page.items})
+        before = page.next
         if before is None:
             return +found
+
+
+async def _at_once(work: Callable[..., Any], *values: Any) -> Any:
+    return work(*values)
 
 
 def _differing(

@@ -1,15 +1,20 @@
 """A suspended tenant fires nothing; what it missed is decided about when it is active again. No scan waits for it."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from duetime.engine.scanner import Scanner
+from duetime.errors import TenantDeleting, TenantSuspended
+from duetime.ids import new_id
+from duetime.model.graph import NewGraph, NewNode
 from duetime.model.job import JobState, Options, encode_options
+from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
-from duetime.model.schedule import Every, Once
+from duetime.model.schedule import NOW, Cron, Every, Once, Schedule
 from duetime.model.tenant import NO_LIMITS, NewTenant, TenantChange, TenantState
 from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, job, submit
@@ -132,3 +137,52 @@ async def test_ready_runs_stay_and_start_when_the_tenant_is_active_again(store: 
     assert await store.claims.paused_lanes() == frozenset()
     (run,) = await store.reads.runs_of_job(acme, submitted.job_id)
     assert run.state is RunState.PENDING
+
+
+SUBMISSIONS: dict[str, tuple[Schedule, dict[str, Any]]] = {
+    "now": (NOW, {}),
+    "soon": (Once(delay=timedelta(seconds=5)), {}),
+    "later": (Once(delay=MINUTE), {}),
+    "recurring": (Every(MINUTE), {}),
+    "cron": (Cron("* * * * *"), {}),
+    "keyed": (NOW, {"key": "one"}),
+    "keyed later": (Once(delay=MINUTE), {"key": "two"}),
+    "idempotent": (NOW, {"idempotency_key": "again"}),
+}
+
+
+@pytest.mark.parametrize("how", SUBMISSIONS)
+@pytest.mark.parametrize(
+    ("state", "error"), [(TenantState.SUSPENDED, TenantSuspended), (TenantState.DELETING, TenantDeleting)]
+)
+async def test_nothing_of_it_is_stored(
+    store: Store, acme: int, how: str, state: TenantState, error: type[TenantSuspended]
+) -> None:
+    schedule, keys = SUBMISSIONS[how]
+    before = await store.reads.counts()
+    await store.tenants.update_tenant(acme, TenantChange(state=state))
+    for count in (1, 3):
+        jobs = [job(schedule, tenant_id=acme, queue=how.replace(" ", "_")) for _ in range(count - 1)]
+        with pytest.raises(error, match="nothing can be submitted") as refused:
+            await store.intake.submit(acme, [*jobs, job(schedule, tenant_id=acme, **keys)])
+        assert type(refused.value) is error
+    assert await store.reads.counts() == before
+    await submit(store, job(), tenant_id=TENANT)
+    await store.tenants.update_tenant(acme, RESUME)
+    assert (await submit(store, job(schedule, tenant_id=acme, **keys), tenant_id=acme)).created
+
+
+async def test_no_graph_of_it_is_stored_and_a_known_lane_does_not_help(store: Store, acme: int) -> None:
+    parent = await submit(store, job(Once(delay=MINUTE), tenant_id=acme), tenant_id=acme)
+    await store.tenants.update_tenant(acme, SUSPEND)
+    nodes = (NewNode("a", job(tenant_id=acme), ()), NewNode("b", job(tenant_id=acme), (0,)))
+    with pytest.raises(TenantSuspended):
+        await store.graphs.submit_graph(acme, NewGraph(new_id(), nodes, "nightly", None, b"f"))
+    with pytest.raises(TenantSuspended):
+        await submit(store, job(tenant_id=acme), tenant_id=acme)
+    assert (await store.reads.job(acme, parent.job_id)).id == parent.job_id
+
+
+async def test_it_is_notified(store: Store, acme: int) -> None:
+    await store.tenants.update_tenant(acme, SUSPEND)
+    assert (await submit(store, job(tenant_id=acme, queue=NOTIFICATIONS), tenant_id=acme)).created

@@ -91,6 +91,24 @@ async def test_what_dies_again_is_not_replayed_again(
     assert facts(await duetime("dead", "discard", "--all", "--json")) == [{"discarded": 10}]
 
 
+async def test_a_replay_with_a_key_is_made_once(app: App, duetime: Duetime) -> None:
+    @app.task(name="broken", retries=0)
+    async def broken() -> None:
+        raise ValueError("the cause is still there")
+
+    async with working(app):
+        await app.submit_many([broken.bind()] * 3)
+        await until_dead(app, 3)
+    replay = ("dead", "replay", "--task", "broken", "--idempotency-key", "monday", "--json")
+    assert facts(await duetime(*replay)) == [{"replayed": 3}]
+    async with working(app):
+        await until_dead(app, 3)
+    assert facts(await duetime(*replay)) == [{"replayed": 3}], "the first answer: nothing was replayed again"
+    assert len(facts(await duetime("dead", "list", "--json"))) == 3
+    other = await duetime("dead", "replay", "--all", "--idempotency-key", "monday", "--json")
+    assert other.exit_code == 1 and "another request" in other.stdout
+
+
 async def test_a_replay_that_would_last_for_days_stops_and_says_so(
     app: App, duetime: Duetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

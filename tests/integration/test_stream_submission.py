@@ -17,12 +17,20 @@ from duetime.engine import stream_intake
 from duetime.engine.intake import prepare
 from duetime.engine.stream_store import with_streams
 from duetime.engine.streaming import Streaming
-from duetime.errors import InStream, InvalidInput, NotFound, StoreUnavailable, StreamFull, StreamUnavailable
+from duetime.errors import (
+    InStream,
+    InvalidInput,
+    NotFound,
+    StoreUnavailable,
+    StreamFull,
+    StreamUnavailable,
+    TenantSuspended,
+)
 from duetime.model.access import Role
 from duetime.model.carried import CarriedEnd, CarriedRun, StreamQueue, StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
-from duetime.model.tenant import TenantChange
+from duetime.model.tenant import TenantChange, TenantState
 from duetime.store.protocol.store import Store
 from duetime.store.protocol.streams import KnownQueues
 from duetime.store.wrappers.observed import StoreObserver, observed
@@ -174,6 +182,14 @@ async def test_a_tenant_with_a_limit_on_running_runs_uses_the_store(streamed: St
     await streamed.store.tenants.update_tenant(DEFAULT_TENANT, TenantChange(limits=limits))
     assert (await streamed.app.submit("send", {"to": "ops"})).via == "store"
     assert await counts(streamed) == (0, 1)
+
+
+async def test_a_suspended_tenant_publishes_nothing(streamed: Streamed) -> None:
+    suspended = TenantChange(state=TenantState.SUSPENDED)
+    await streamed.store.tenants.update_tenant(DEFAULT_TENANT, suspended)
+    with pytest.raises(TenantSuspended, match="nothing can be submitted"):
+        await streamed.app.submit("send", {"to": "ops"})
+    assert await counts(streamed) == (0, 0)
 
 
 async def test_http_means_the_same(streamed: Streamed, server: Served) -> None:

@@ -26,6 +26,9 @@ from duetime import (
     SchemaMismatch,
     Task,
 )
+from duetime.errors import TenantSuspended
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.tenant import TenantChange, TenantState
 from duetime.store.protocol.store import Counts
 from tests.support.caller_connections import (
     BLOCKING,
@@ -94,6 +97,35 @@ async def test_a_job_rolls_back_with_the_callers_data(app: App, send: Task[..., 
         await app.job(receipt)
     assert await counts(app) == NOTHING
     assert (await send.options(idempotency_key="order-7").submit(to="else")).created, "the key was not kept either"
+
+
+@pytest.mark.parametrize("state", [TenantState.SUSPENDED, TenantState.DELETING])
+@pytest.mark.parametrize(
+    ("database_url", "kind"), [("postgres", "psycopg"), ("sqlite", "sqlite3")], indirect=["database_url"]
+)
+def test_a_tenant_that_is_not_active_submits_nothing(database_url: str, kind: str, state: TenantState) -> None:
+    app = App(settings=quick_settings(database_url))
+
+    @app.task(name="send")
+    async def send(to: str) -> str:
+        return to
+
+    async def change() -> None:
+        operator = App(settings=quick_settings(database_url))
+        await (await operator.store()).tenants.update_tenant(DEFAULT_TENANT, TenantChange(state=state))
+        await operator.close()
+
+    asyncio.run(change())
+    everything: list[dict[str, Any]] = [{}, {"run_in": "1h"}, {"key": "one"}]
+    for options in everything:
+        with pytest.raises(TenantSuspended, match="nothing can be submitted"):
+            app.sync.submit(send.bind(to="ops"), **options)
+    with BLOCKING[kind](database_url) as connection:
+        for options in everything[:2]:
+            with pytest.raises(TenantSuspended, match="nothing can be submitted"):
+                app.sync.submit(send.bind(to="ops"), connection=connection, **options)
+            connection.rollback()
+    app.stop()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetime.ids import new_id, run_id
-from duetime.model.forecast import Forecast, forecast, runs_of
+from duetime.model.fire_rate import rhythm_of
+from duetime.model.forecast import Forecast, forecast, runs_at_rate, runs_of
 from duetime.model.job import Options, encode_options
 from duetime.model.overview import Ahead, ComingJob
 from duetime.model.policy import Misfire
@@ -182,3 +183,70 @@ def test_fires_are_counted_as_they_are_walked(schedule: Recurring, after: dateti
         walked += 1
         fire = schedule.next_after(fire)
     assert schedule.count_between(after, until, 1_000_000) == walked
+
+
+def at_rate(rate: float, *jobs: ComingJob, now: datetime = START) -> Ahead:
+    return msgspec.structs.replace(ahead(*jobs, now=now), fires_per_second=rate)
+
+
+def test_a_rate_above_all_fires_changes_nothing_however_many_there_are() -> None:
+    """Ten thousand hourly jobs fire more often in five weeks than could be computed one by one."""
+    jobs = [daily(START + HOUR, f"{number % 60} * * * *") for number in range(9_000)]
+    found = forecast(at_rate(100.0, *jobs), START, HOUR, 840)
+    assert found.exact and found == forecast(ahead(*jobs), START, HOUR, 840)
+
+
+@pytest.mark.parametrize("rate", (0.01, 1.0, 7.0))
+def test_a_rate_that_is_used_up_bounds_the_fires(rate: float) -> None:
+    jobs = [every(SECOND) for _ in range(10)]
+    found = forecast(at_rate(rate, *jobs), START, MINUTE, 10)
+    assert not found.exact and f"rate of {rate:g} per second" in found.notes[0]
+    assert sum(found.counts.values()) == pytest.approx(600 * rate, abs=12 + 60 * rate)
+    assert sum((runs_at_rate(at_rate(rate, *jobs), START, START + 10 * MINUTE) or {}).values()) == sum(
+        found.counts.values()
+    )
+
+
+def test_fires_that_are_only_delayed_are_counted_when_they_are_due() -> None:
+    found = forecast(at_rate(1.0, *(daily() for _ in range(3000))), START, HOUR, 24)
+    assert found.exact and found.counts == {(9, "q"): 3000}
+
+
+def test_a_delay_that_a_misfire_policy_does_not_tolerate_is_estimated() -> None:
+    jobs = [daily(misfire=Misfire("skip", after=60.0)) for _ in range(3000)]
+    jobs = [msgspec.structs.replace(each, scan_at=each.next_fire_at) for each in jobs]
+    found = forecast(at_rate(1.0, *jobs), START, HOUR, 24)
+    assert not found.exact
+    assert found.counts[9, "q"] == pytest.approx(60, abs=3)
+
+
+def test_more_fires_than_can_be_ordered_are_held_to_the_rate() -> None:
+    jobs = [every(SECOND) for _ in range(300)]
+    found = forecast(at_rate(100.0, *jobs), START, MINUTE, 60)
+    assert not found.exact and "too many fires" in found.notes[-1]
+    assert all(count <= 6_300 for count in found.counts.values())
+    assert found.counts[59, "q"] == 6_000
+
+
+def test_a_sample_is_held_to_its_part_of_the_rate() -> None:
+    sample = msgspec.structs.replace(at_rate(10.0, *(every(SECOND) for _ in range(100))), looked=100, there=1000)
+    found = forecast(sample, START, MINUTE, 2)
+    assert sum(found.counts.values()) == pytest.approx(1200, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "line, zone, least",
+    [
+        ("* * * * *", "UTC", 60.0),
+        ("*/20 * * * *", "UTC", 1200.0),
+        ("5,59 * * * *", "UTC", 360.0),
+        ("0 9-17 * * *", "UTC", 3600.0),
+        ("0 9 * * *", "UTC", 72_000.0),
+        ("*/5 * * * * *", "UTC", 1.0),
+        ("0 9 * * *", "Europe/Berlin", 60.0),
+        ("0 9 * * *; 1 9 * * *", "UTC", 60.0),
+    ],
+)
+def test_how_often_a_line_can_fire(line: str, zone: str, least: float) -> None:
+    rhythm = rhythm_of(make_cron(line, zone))
+    assert rhythm is not None and rhythm.least == least

@@ -29,6 +29,7 @@ ONLY_POSTGRES = {
     "hold_paused_cursors": "a file has one writer, so nothing can come between two statements",
     "lock_cursor": "a file has one writer, so nothing can come between two statements",
     "lock_notifying": "a file has one writer, so nothing can come between two statements",
+    "unusable_for_new_work": "a file has one process: it asks for the tenant's state alone",
     "unusable_lanes": "a file has one process: what it knows of lanes holds",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
     "restamp_runs": "a file has no marks that a claim could have moved",

@@ -115,6 +115,15 @@ class Call:
     def _list(self) -> bytes:
         return name_list(self.tenant_id, self.who.scope, self.endpoint.name, self.path, self.query)
 
+    async def count_submissions(self, count: int) -> None:
+        """Count runs of stored jobs as `POST /v1/jobs` counts jobs. Raises a problem if the limit is reached."""
+        if count:
+            await self.service.limits.submit(await self.service.gate.tenant(self.tenant_id), self.who, count)
+
+    async def put_back_submissions(self, count: int) -> None:
+        """Take back what was counted too many."""
+        self.service.limits.put_back(await self.service.gate.tenant(self.tenant_id), self.who, count)
+
     async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool | int = True) -> None:
         """Record an action in the audit trail: of the caller's tenant, of another one, or of none."""
         await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)

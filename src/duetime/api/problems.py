@@ -32,6 +32,8 @@ from duetime.errors import (
     StoreRejected,
     StreamFull,
     StreamUnavailable,
+    TenantDeleting,
+    TenantSuspended,
     reason_of,
 )
 from duetime.wire.jobs import ItemProblem
@@ -91,6 +93,8 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (InvalidInput, INVALID_INPUT),
     (InStream, IN_STREAM),
     (NotFound, NOT_FOUND),
+    (TenantDeleting, DELETING),
+    (TenantSuspended, SUSPENDED),
     (AccessDenied, FORBIDDEN),
     (KeyInFlight, IN_FLIGHT),
     (KeyReused, KEY_REUSED),

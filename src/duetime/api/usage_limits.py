@@ -2,8 +2,10 @@
 
 `limit_of` says which limit an endpoint counts against. Submissions are limited exactly across all servers: tokens are
 leased from the store (`engine/token_leases.py`), or taken from Redis (`engine/redis_buckets.py`). Each server counts
-everything else for itself, because those limits protect the server. A key may use a part of its tenant's limit. A root
-key belongs to no tenant and has its own limits, so that a tenant at its limit does not lock its operator out.
+everything else for itself, because those limits protect the server. A request that makes runs of stored jobs (trigger,
+backfill, retry, replay) is a change, and counts as a submission of so many jobs, too. A key may use a part of its
+tenant's limit. A root key belongs to no tenant and has its own limits, so that a tenant at its limit does not lock its
+operator out.
 """
 
 from collections.abc import Callable, Iterator
@@ -151,14 +153,9 @@ class Limits:
             return {}
         standings = Standings()
         taken: list[Bucket] = []
-        share = self._settings.key_submission_share
-        holder_id = who.key_id or who.issuer_id or _PEOPLE  # users of an issuer together: each bucket is a row
-        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(holder_id, share / 100), (None, 1.0)]
-        for key_id, part in parts:
-            rate = most * part
-            # Tokens that nodes hold come on top.
-            bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - self.tokens.held)))
-            holder = "tenant" if key_id is None else "key"
+        for bucket in self._submission_buckets(tenant, who, most):
+            rate = bucket.rate
+            holder = "tenant" if bucket.key_id is None else "key"
             left, wait = await self.tokens.take(bucket, count)
             if _is_reported(holder, who) and who.issuer_id is None:
                 standings.add_rate(f"{holder}-submissions", rate, bucket.size, left)
@@ -169,6 +166,23 @@ class Limits:
                 raise self._refusal("submissions", message, standings, wait)
             taken.append(bucket)
         return standings.fields()
+
+    def put_back(self, tenant: Tenant, who: Caller, count: int) -> None:
+        """Take back what `submit` has counted too many."""
+        most = tenant.limits.submissions_per_second
+        if most is not None and count > 0:
+            for bucket in self._submission_buckets(tenant, who, most):
+                self.tokens.put_back(bucket, count)
+
+    def _submission_buckets(self, tenant: Tenant, who: Caller, most: float) -> list[Bucket]:
+        share = self._settings.key_submission_share
+        holder_id = who.key_id or who.issuer_id or _PEOPLE  # users of an issuer together: each bucket is a row
+        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(holder_id, share / 100), (None, 1.0)]
+        # Tokens that nodes hold come on top.
+        return [
+            Bucket(tenant.id, key_id, most * part, max(1.0, most * part * (BURST - self.tokens.held)))
+            for key_id, part in parts
+        ]
 
     def _allowances(self, name: LimitName, who: Caller) -> list[_Allowance]:
         setting = LIMITS[name].setting

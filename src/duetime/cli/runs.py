@@ -35,6 +35,8 @@ Job = Annotated[
 Everything = Annotated[bool, typer.Option("--all", help="All dead letters, if no filter is given.")]
 
 AT_ONCE = 1000
+_IN_ONE_REQUEST = 1000
+_NO_MATCH = ": no dead letter matches; a run that was replayed or discarded before is none any more"
 """The number of dead letters per request."""
 
 
@@ -162,9 +164,14 @@ def replay(
     run: MaybeRun = None,
     everything: Everything = False,
     rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs per second.")] = 100.0,
+    idempotency_key: IdempotencyKey = None,
     **filters: Unpack[DeadFilter],
 ) -> None:
-    """Replay dead letters as new runs: one, those that match, or --all."""
+    """Replay dead letters as new runs: one, those that match, or --all. With --idempotency-key in one request: up to
+    1,000."""
+    if idempotency_key is not None:
+        _replay_once(command, _chosen(command, run, filters, everything=everything), rate, idempotency_key)
+        return
     wanted = _wanted(command, run, filters, everything=everything)
     count, more, began = 0, True, monotonic()
     try:
@@ -185,8 +192,17 @@ def replay(
         if count:
             command.say(f"replayed {count:,}; the others were not", replayed=count)
         raise
-    why = "" if count else ": no dead letter matches; a run that was replayed or discarded before is none any more"
-    command.say(f"replayed {count:,}{why}", replayed=count)
+    command.say(f"replayed {count:,}{'' if count else _NO_MATCH}", replayed=count)
+
+
+def _replay_once(command: ServerCommand, wanted: dict[str, Any], rate: float, idempotency_key: str) -> None:
+    """One request, which is the same when the command is repeated: without the time of the command."""
+    answer = command.client.replay_dead_letters(
+        limit=_IN_ONE_REQUEST, rate=rate, idempotency_key=idempotency_key, **wanted
+    )
+    count = len(answer.runs)
+    rest = "; there are more: repeat the command with another key" if answer.more else ""
+    command.say(f"replayed {count:,}{rest if count else _NO_MATCH}", replayed=count)
 
 
 @dead.command()
@@ -230,7 +246,11 @@ def _given(command: ServerCommand, run: str | None, filters: DeadFilter) -> dict
 def _wanted(command: ServerCommand, run: str | None, filters: DeadFilter, *, everything: bool) -> dict[str, Any]:
     """The filter, restricted to runs that are dead by now, on the server's clock. While the cause persists, replayed
     runs die again, and would be replayed forever."""
+    return _chosen(command, run, filters, everything=everything) | {"end_time": command.client.get_me().now}
+
+
+def _chosen(command: ServerCommand, run: str | None, filters: DeadFilter, *, everything: bool) -> dict[str, Any]:
     wanted = _given(command, run, filters)
     if not wanted and not everything:
         raise typer.BadParameter("give a RUN, --task, --queue, --job, --error, --fingerprint or --all")
-    return wanted | {"end_time": command.client.get_me().now}
+    return wanted

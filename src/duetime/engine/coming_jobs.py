@@ -4,11 +4,13 @@ how many runs of it are counted."""
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from duetime.model.forecast import runs_of
+from duetime.engine.jobs_ahead import read_ahead
+from duetime.model.forecast import runs_at_rate, runs_of
 from duetime.model.lists import JobFilter, JobItem, Page
 from duetime.model.overview import AheadPage
 from duetime.store.protocol.store import Store
@@ -16,7 +18,7 @@ from duetime.store.protocol.store import Store
 _LOOKED_AT = 1000
 _MOST_LOOKS = 5
 
-Compute = Callable[..., Awaitable[Counter[UUID]]]
+Compute = Callable[..., Awaitable[Any]]
 """Runs a function off the event loop."""
 
 
@@ -34,9 +36,14 @@ async def list_coming_jobs(
     empty, while there are more: see `model/lists.py`."""
     runs = Counter[UUID]()
     horizon = before
-    for _ in range(_MOST_LOOKS):
+    at_rate: Counter[UUID] | None = None
+    for number in range(_MOST_LOOKS):
         page = await store.figures.ahead_page(tenant_id, start, end, horizon, _LOOKED_AT)
-        runs.update(await compute(_firing, page, wanted.queue, start, end))
+        if number == 0 and page.is_limited:
+            # What a job fires depends on all others.
+            ahead = await read_ahead(store, tenant_id, start, end - start, 1)
+            at_rate = await compute(runs_at_rate, ahead, start, end)
+        runs.update(await compute(_firing, page, wanted.queue, start, end, at_rate))
         horizon = page.horizon
         if horizon is None or len(runs) > limit:
             break
@@ -51,12 +58,17 @@ async def list_coming_jobs(
     return Page(items.items, horizon), runs
 
 
-def _firing(page: AheadPage, queue: str | None, start: datetime, end: datetime) -> Counter[UUID]:
+def _firing(
+    page: AheadPage, queue: str | None, start: datetime, end: datetime, at_rate: Counter[UUID] | None
+) -> Counter[UUID]:
     runs = Counter[UUID]()
     for (job_id, its_queue), count in page.made.items():
         if queue in (None, its_queue):
             runs[job_id] += count
     for job in page.jobs:
-        if queue in (None, job.queue) and (count := runs_of(job, page.now, start, end)):
+        if queue not in (None, job.queue):
+            continue
+        count = runs_of(job, page.now, start, end) if at_rate is None else at_rate[job.job_id]
+        if count:
             runs[job.job_id] += count
     return runs

@@ -168,6 +168,7 @@ class StreamIntake:
         places = ways.published
         if not places:
             return {}
+        await self._streaming.check_state(self._tenants, tenant_id)
         runs = await self._streams.carry(tenant_id, [jobs[place] for place in places])
         now = stamp(SystemClock().now())
         # A nonce has the time of the client's clock.

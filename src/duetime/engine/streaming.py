@@ -9,9 +9,11 @@ from duetime.engine.stream_kinds import Kind, StreamKinds
 from duetime.errors import StoreUnavailable
 from duetime.model.carried import StreamQueue, why_stored
 from duetime.model.job import NewJob
+from duetime.model.tenant import TenantState
 from duetime.process.loop import retrieve_error
 from duetime.store.protocol.service import Tenants
 from duetime.store.protocol.streams import Streams
+from duetime.store.rules.tenant_states import may_not_submit
 from duetime.streams.publisher import Publisher
 
 _LIMITS_REMEMBERED = 5.0
@@ -24,6 +26,7 @@ class Streaming:
         self.publisher = Publisher()
         self.depths = StreamDepths(self.publisher)
         self._limited: dict[int, tuple[float, bool]] = {}
+        self._states: dict[int, TenantState] = {}
         self._reading: dict[int, asyncio.Task[bool]] = {}
 
     def carrying(self, tenant_id: int, job: NewJob) -> str | None:
@@ -71,9 +74,18 @@ class Streaming:
                 raise
             return found
 
+    async def check_state(self, tenants: Tenants, tenant_id: int) -> None:
+        """Refuse new messages of a tenant that is not active, as the store refuses rows. A broker does not know: the
+        state is as old as `is_limited`."""
+        await self.is_limited(tenants, tenant_id)
+        if (state := self._states.get(tenant_id, TenantState.ACTIVE)) is not TenantState.ACTIVE:
+            raise may_not_submit(state)
+
     async def _read_limit(self, tenants: Tenants, tenant_id: int) -> bool:
         try:
-            found = (await tenants.tenant_by_id(tenant_id)).limits.running_runs is not None
+            tenant = await tenants.tenant_by_id(tenant_id)
+            found = tenant.limits.running_runs is not None
+            self._states[tenant_id] = tenant.state
         finally:
             del self._reading[tenant_id]
         self._limited[tenant_id] = monotonic(), found

@@ -27,6 +27,7 @@ _SHORTEST = 1e-4
 _EXPECTED = 60.0
 """Seconds for which runs are expected to arrive as they did before."""
 _ROUNDING = 1e-9
+_RATE = "fires of all queues together wait for the tenant's rate of {rate:g} per second"
 
 
 class WorkerShape(msgspec.Struct, frozen=True):
@@ -165,6 +166,8 @@ class Coming(msgspec.Struct, frozen=True):
     """How many jobs each of the sampled ones stands for."""
     horizon: datetime | None = None
     """Up to when they were read; None: up to the requested moment."""
+    rates: Mapping[int, float] = {}
+    """The fires per second of the tenants that have such a limit."""
 
     def of(self, tenant_id: int, queue: str, before: datetime) -> tuple[list[Ahead], list[Ahead]]:
         """The jobs of a queue: those that fire before a moment, and the others."""
@@ -179,6 +182,19 @@ class Coming(msgspec.Struct, frozen=True):
                 if some:
                     found.append(Ahead(self.now, some, {}, len(some), round(len(some) * weight)))
         return soon, later
+
+
+def hold_to_rate(fires: Sequence[int], step: float, rate: float) -> list[int]:
+    """When fires happen at the latest that are due in intervals of `step` seconds: those above the rate wait. What is
+    due in an interval may fire ahead of it, and a tenant saves up for a second."""
+    ahead = LOOK_AHEAD.total_seconds() + 1
+    held, due, fired = [], 0, 0
+    for number, count in enumerate(fires, start=1):
+        due += count
+        most = max(1, int((step * number + ahead) * rate + _ROUNDING))
+        held.append(max(0, min(due, most) - fired))
+        fired += held[-1]
+    return held
 
 
 class DueRuns(NamedTuple):
@@ -206,6 +222,15 @@ def due_runs(coming: Coming, ahead: QueueAhead, tenant_id: int, queue: str, step
 
     soon, later = coming.of(tenant_id, queue, ahead.now + LOOK_AHEAD)
     firing, following = counted(soon), counted(later)
+    rate = coming.rates.get(tenant_id)
+    if rate is not None:
+        seconds = step.total_seconds()
+        fires = [fire + more for fire, more in zip(firing, following, strict=True)]
+        held = hold_to_rate(fires, seconds, rate)
+        if held != fires:
+            notes[_RATE.format(rate=rate)] = None
+            firing = [min(fire, left) for fire, left in zip(firing, held, strict=True)]
+            following = [left - fire for fire, left in zip(firing, held, strict=True)]
     made = [ahead.made.get(number, 0) for number in range(steps)]
     return DueRuns(
         [max(run, fire) + more for run, fire, more in zip(made, firing, following, strict=True)], tuple(notes)

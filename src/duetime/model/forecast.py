@@ -2,7 +2,8 @@
 
 A forecast uses the same functions as the scanner: what a cursor creates, and which occurrence follows
 (`model/firing.py`). It counts future runs: those that exist and are not yet due, and those that are not created yet. So
-it agrees with what fires, to the run, while nothing is changed and no scanner is late.
+it agrees with what fires, to the run, while nothing is changed and no scanner is late. Nothing of a suspended tenant
+fires. A tenant's fire rate matters if occurrences pass while its fires wait (`model/fire_rate.py`).
 
 The work is bounded, and an inexact answer says how it was estimated. If there are more jobs than were read, or more
 fires than can be computed, a sample of the jobs stands for all. A job that fires too often for that is extrapolated
@@ -12,15 +13,18 @@ from its observed rate.
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import ceil
 from random import Random
+from uuid import UUID
 
 import msgspec
 
+from duetime.model.fire_rate import NO_LANE, Paced, is_ample, paced
 from duetime.model.firing import Course, DueJob, course_of, jittered, policies_of
 from duetime.model.job import Options, decode_options
-from duetime.model.lane import LaneKey, Tier
 from duetime.model.overview import Ahead, ComingJob
 from duetime.model.schedule import Once, Recurring, decode_schedule
+from duetime.model.tenant import TenantState
 
 FARTHEST = timedelta(days=35)
 """How far ahead it looks."""
@@ -40,6 +44,22 @@ _BUDGET = "the fires of {looked:,} of {there:,} recurring jobs were computed: ea
 _PACE = "a job that fires too often to compute each fire is counted at its observed rate"
 _UNJITTERED = "jitter is ignored for a job that fires very often"
 _OVERLAP = "runs of jobs with an overlap policy are assumed to end before their next occurrence"
+_RATE = "fires wait for the tenant's rate of {rate:g} per second, and what passes meanwhile is estimated"
+_RATE_ALONE = (
+    "from {until:%Y-%m-%d %H:%M} UTC on there are too many fires to compute their order: at most the tenant's rate of"
+    " {rate:g} fires per second is counted"
+)
+_FULL = (
+    "the tenant is at its limit of stored jobs, and occurrences of its recurring jobs are skipped until it has fewer"
+)
+IDLE = {
+    TenantState.SUSPENDED: (
+        "the tenant is suspended, and nothing fires; when it is resumed, its waiting runs start, and misfire policies"
+        " decide about the occurrences that were missed by then"
+    ),
+    TenantState.DELETING: "the tenant is being deleted, and nothing fires",
+}
+"""Why nothing of a tenant fires."""
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -77,7 +97,7 @@ class _Counting:
     def _follow(self, found: Counter[int], job: ComingJob) -> None:
         schedule, options = decode_schedule(job.schedule), policies_of(job.options)
         # Its lane and its live runs do not matter here.
-        due = DueJob(job.job_id, _NO_LANE, job.schedule, job.next_fire_at, job.options, job.made, owed=job.owed)
+        due = DueJob(job.job_id, NO_LANE, job.schedule, job.next_fire_at, job.options, job.made, owed=job.owed)
         course = course_of(due, schedule, options, self._now)
         self.spent += 1
         for at in course.due:
@@ -164,15 +184,33 @@ def _depends_on_runs(options: Options) -> bool:
     return options.overlap in ("skip", "queue") or (options.overlap == "replace" and options.jitter > 0)
 
 
-_NO_LANE = LaneKey(0, "", Tier.MEDIUM, "")
-
-
 def runs_of(job: ComingJob, now: datetime, start: datetime, end: datetime) -> int:
     """How many runs of a job are due in an interval, as a forecast counts them."""
     return _Counting(now, start, end - start, 1).count(job)[0]
 
 
+def runs_at_rate(ahead: Ahead, start: datetime, end: datetime) -> Counter[UUID] | None:
+    """How many runs of each job are due in an interval; None: its tenant's rate does not change what `runs_of` says, or
+    it is not known how."""
+    if ahead.is_full:
+        return Counter(job.job_id for job in ahead.jobs if not job.recurring and runs_of(job, ahead.now, start, end))
+    if ahead.looked < ahead.there or (found := _held_to_rate(ahead, start, end)) is None or found.until < end:
+        return None
+    return Counter(ahead.jobs[place].job_id for place, _ in found.runs)
+
+
+def _held_to_rate(ahead: Ahead, start: datetime, end: datetime) -> Paced | None:
+    """None: the rate of the tenant changes nothing."""
+    rate = ahead.fires_per_second
+    if rate is None or ahead.is_full or is_ample(ahead.jobs, rate, ahead.now, ahead.weight):
+        return None
+    found = paced(ahead.jobs, rate / ahead.weight, ahead.now, start, end)
+    return found if found.changed or found.until < end else None
+
+
 def forecast(ahead: Ahead, start: datetime, step: timedelta, steps: int, most: int = MOST_STEPS) -> Forecast:
+    if ahead.state is not TenantState.ACTIVE:
+        return Forecast({}, (IDLE[ahead.state],))
     counting = _Counting(ahead.now, start, step, steps)
     notes: list[str] = []
     if ahead.looked < ahead.there:
@@ -184,7 +222,9 @@ def forecast(ahead: Ahead, start: datetime, step: timedelta, steps: int, most: i
         if not job.recurring:
             for number in counting.count(job):
                 sums[number, job.queue] += 1
-    recurring = [job for job in ahead.jobs if job.recurring]
+    recurring = [job for job in ahead.jobs if job.recurring and not ahead.is_full]
+    if ahead.is_full:
+        notes.append(_FULL)
     walked, found = 0, Counter[tuple[int, str]]()
     for job, size in _groups(recurring):
         if counting.spent >= most:
@@ -195,11 +235,48 @@ def forecast(ahead: Ahead, start: datetime, step: timedelta, steps: int, most: i
     share = len(recurring) / walked if walked else 1.0
     if walked < len(recurring):
         notes.append(_BUDGET.format(looked=walked, there=len(recurring), weight=share))
-    counts = Counter(ahead.made)
+    fires = Counter[tuple[int, str]]()
     for weight, counted in ((ahead.weight, sums), (ahead.weight * share, found)):
         for place, count in counted.items():
-            counts[place] += count if weight == 1.0 else max(1, round(count * weight))
-    return Forecast({place: count for place, count in counts.items() if count}, (*notes, *counting.notes))
+            fires[place] += _weighted(count, weight)
+    notes += counting.notes
+    if (held := _held_to_rate(ahead, start, start + step * steps)) is not None:
+        assert ahead.fires_per_second is not None
+        if held.changed:
+            notes.append(_RATE.format(rate=ahead.fires_per_second))
+        if held.until < start + step * steps:
+            notes.append(_RATE_ALONE.format(until=held.until, rate=ahead.fires_per_second))
+        fires = _at_rate(fires, held, ahead, start, step)
+    counts = fires + Counter(ahead.made)
+    return Forecast({place: count for place, count in counts.items() if count}, tuple(notes))
+
+
+def _at_rate(
+    fires: Counter[tuple[int, str]], held: Paced, ahead: Ahead, start: datetime, step: timedelta
+) -> Counter[tuple[int, str]]:
+    """What the rate leaves of the fires: computed for the intervals that were computed, and limited for those after."""
+    assert ahead.fires_per_second is not None
+    known = (held.until - start) // step
+    counts = Counter[tuple[int, str]]()
+    if held.changed:
+        for place, due in held.runs:
+            counts[(due - start) // step, ahead.jobs[place].queue] += 1
+        counts = Counter({place: _weighted(count, ahead.weight) for place, count in counts.items() if place[0] < known})
+    else:
+        counts = Counter({place: count for place, count in fires.items() if place[0] < known})
+    most = ceil(ahead.fires_per_second * step.total_seconds())
+    rest = {place: count for place, count in fires.items() if place[0] >= known}
+    sums = Counter[int]()
+    for (number, _), count in rest.items():
+        sums[number] += count
+    for (number, queue), count in rest.items():
+        share = min(1.0, most / sums[number]) if sums[number] else 1.0
+        counts[number, queue] = count if share == 1.0 else int(count * share)
+    return counts
+
+
+def _weighted(count: int, weight: float) -> int:
+    return count if weight == 1.0 else max(1, round(count * weight))
 
 
 def _groups(jobs: Iterable[ComingJob]) -> list[tuple[ComingJob, int]]:

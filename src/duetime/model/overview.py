@@ -11,6 +11,8 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.model.tenant import TenantState
+
 
 class Count(msgspec.Struct, frozen=True):
     value: int
@@ -91,6 +93,8 @@ class ComingJob(msgspec.Struct, frozen=True, gc=False):
     made: int = 0
     owed: bytes | None = None
     """Occurrences before the cursor whose runs were withdrawn."""
+    scan_at: datetime | None = None
+    """When the cursor comes into the scanner's view, or did: its place in the order of fires."""
 
 
 class Ahead(msgspec.Struct, frozen=True):
@@ -106,6 +110,14 @@ class Ahead(msgspec.Struct, frozen=True):
     there: int
     whole: bool = True
     """False: there are more jobs, or more existing runs, than were counted."""
+    state: TenantState = TenantState.ACTIVE
+    """Of a tenant in another state nothing was read: nothing of it fires."""
+    fires_per_second: float | None = None
+    """The rate of the tenant's fires; None: no limit."""
+    stored_jobs: int | None = None
+    """The tenant's limit of stored jobs; None: no limit."""
+    is_full: bool = False
+    """Whether it is reached: then the occurrences of recurring jobs are skipped (`engine/fire_quota.py`)."""
 
     @property
     def weight(self) -> float:
@@ -122,3 +134,5 @@ class AheadPage(msgspec.Struct, frozen=True):
     """How many existing runs are due in the requested time, by job and queue."""
     horizon: UUID | None
     """The lowest id that was read; None: the end was reached."""
+    is_limited: bool = False
+    """Whether the tenant has a limit that fires are held to."""

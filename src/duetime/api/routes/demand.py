@@ -75,7 +75,7 @@ class _Readings(NamedTuple):
 
     @property
     def paused(self) -> bool:
-        return self.queue.paused or self.tenant.state is TenantState.SUSPENDED
+        return self.queue.paused or self.tenant.state is not TenantState.ACTIVE
 
     @property
     def messages(self) -> int:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Routes
+from duetime.engine.jobs_ahead import read_ahead
 from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model.access import Action
@@ -160,7 +161,7 @@ def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> in
 
 async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fires:
     service, tenant_id = call.service, call.tenant_id
-    ahead = await call.store.figures.ahead(tenant_id, start, step, steps)
+    ahead = await read_ahead(call.store, tenant_id, start, step, steps)
     found = await service.computing.run(tenant_id, forecast, ahead, start, step, steps)
     return Fires(
         start=start,

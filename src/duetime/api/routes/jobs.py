@@ -200,6 +200,7 @@ async def backfill_job(call: Call) -> Reply:
     fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
+    await call.count_submissions(len(fires))
     made = await store.control.backfill_job(call.tenant_id, job_id, Backfill(fires, request.rate), os.urandom(8), keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
     return Reply(Backfilled(show("job", job_id), made), headers=replay_headers(keyed))

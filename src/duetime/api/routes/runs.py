@@ -82,6 +82,7 @@ async def retry_run(call: Call) -> Reply:
     repeated requests return the same new run."""
     run_id = call.identity("run")
     keyed = keyed_by_header(call, "retry", run_id)
+    await call.count_submissions(1)
     run = await call.store.replay.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
     await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
     return Reply(run_view(run), headers=replay_headers(keyed))
@@ -100,6 +101,7 @@ async def trigger_job(call: Call) -> Reply:
     """Run a job now, in addition to its schedule."""
     job_id = call.identity("job")
     keyed = keyed_by_header(call, "trigger", job_id)
+    await call.count_submissions(1)
     run = await call.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
     await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
     return Reply(run_view(run), headers=replay_headers(keyed))

@@ -10,13 +10,15 @@ from uuid import UUID
 from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost
 from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob
+from duetime.model.tenant import TenantState
 from duetime.store.caller_connections import POSTGRES, caller_connection
-from duetime.store.postgres.database import OVER_QUOTA, TOO_MANY_LANES
+from duetime.store.postgres.database import NOT_ACTIVE, OVER_QUOTA, TOO_MANY_LANES
 from duetime.store.postgres.role import Role
 from duetime.store.rules.caller_transactions import check_dialect, check_one_off
 from duetime.store.rules.labels import labels_of, payload_of
 from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
+from duetime.store.rules.tenant_states import may_not_submit
 
 _SUBMIT = (
     "select duetime.submit_job({id}::uuid, {tenant_id}::integer, {task}::text, {queue}::text, {tier}::smallint,"
@@ -95,6 +97,8 @@ def _meaning(error: Exception) -> Exception:
             return too_many_lanes(_message(cause))
         if state == OVER_QUOTA and (detail := _detail(cause)) is not None:
             return over_quota(_message(cause).removeprefix(REFUSED), int(detail))
+        if state == NOT_ACTIVE and (detail := _detail(cause)) is not None:
+            return may_not_submit(TenantState(int(detail)))
         if state == _IN_FLIGHT:
             return KeyInFlight("another request holds this idempotency key", field="idempotency_key")
         if state == _REUSED:

@@ -24,12 +24,14 @@ from duetime.errors import (
     StoreUnavailable,
     reason_of,
 )
+from duetime.model.tenant import TenantState
 from duetime.store.postgres.connector import Connector
 from duetime.store.postgres.plain_connection import PlainConnection
 from duetime.store.postgres.pool import Connection as Connection
 from duetime.store.postgres.pool import LifoPool, end, is_gone
 from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
+from duetime.store.rules.tenant_states import may_not_submit
 from duetime.store.shared.statements import numbered, shared_statements, statements
 from duetime.store.shared.transaction import NotUnique
 
@@ -53,6 +55,8 @@ _LEASE_OVER = "DT408"
 _LANE_GONE = "DT410"
 TOO_MANY_LANES = "DT429"
 OVER_QUOTA = "DT507"
+NOT_ACTIVE = "DT423"
+"""The SQLSTATE of new work of a tenant that is suspended or being deleted."""
 _OURS = {"application_name": "duetime"}
 _Isolation = Literal["read committed", "repeatable read"]
 
@@ -277,6 +281,8 @@ class Database:
                 raise too_many_lanes(str(error.args[0])) from error
             if error.sqlstate == OVER_QUOTA:
                 raise over_quota(str(error.args[0]).removeprefix(REFUSED), int(error.detail or 0)) from error
+            if error.sqlstate == NOT_ACTIVE:
+                raise may_not_submit(TenantState(int(error.detail or 0))) from error
             raise StoreError(f"the database refused: {reason_of(error)}") from error
 
 

@@ -16,6 +16,7 @@ from duetime.store.postgres.transaction import PostgresTransaction, is_one_state
 from duetime.store.rules.caller_keys import MOST_IN_A_WAVE, is_free, is_plain
 from duetime.store.rules.labels import label_rows, payload_rows
 from duetime.store.rules.placement import Placed, past_note
+from duetime.store.rules.tenant_states import submitters
 from duetime.store.shared.keyed_intake import KeyedIntake, Lanes
 from duetime.store.shared.label_rows import put_labels_of
 from duetime.store.shared.transaction import AT_ONCE, BYTES_AT_ONCE, Rows, Table, Transaction
@@ -62,12 +63,15 @@ class IntakeRole(Role, KeyedIntake):
         is_small = len(jobs) <= AT_ONCE and sum([len(job.args) for job in jobs if job.args]) <= BYTES_AT_ONCE
         if is_small and not _has_more(jobs):
             part = _ReadyPart(jobs, lanes)
-            return part.answers(await self.database.fetchval("insert_ready", tenant_id, *part.columns, *stamped))
+            due_at = await self.database.fetchval("insert_ready", tenant_id, *part.columns, *stamped, _submitter(lanes))
+            return part.answers(due_at)
         answers: list[Submitted] = []
         async with self.database.transaction() as connection:
             for some in batches(jobs, AT_ONCE, BYTES_AT_ONCE, lambda job: len(job.args or b"")):
                 part = _ReadyPart(some, lanes)
-                due_at = await connection.fetchval(SQL["insert_ready"], tenant_id, *part.columns, *stamped)
+                due_at = await connection.fetchval(
+                    SQL["insert_ready"], tenant_id, *part.columns, *stamped, _submitter(lanes)
+                )
                 await put_labels_of(PostgresTransaction(connection), tenant_id, some)
                 answers += part.answers(due_at)
         return answers
@@ -79,7 +83,7 @@ class IntakeRole(Role, KeyedIntake):
         stamped = self.lane_book.stamped(lanes.values())
         scope = self.database.connection() if is_one_statement(rows) else self.database.transaction()
         async with scope as connection:
-            found = await _put_once(PostgresTransaction(connection), tenant_id, rows, *stamped)
+            found = await _put_once(PostgresTransaction(connection), tenant_id, rows, *stamped, _submitter(lanes))
         answers = _once_answers({place.job.id: place for place in places}, found)
         return [answers[job.id] for job in jobs]
 
@@ -87,8 +91,8 @@ class IntakeRole(Role, KeyedIntake):
         self, transaction: Transaction, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Lanes
     ) -> dict[UUID, Submitted]:
         rows = [_once_row(place, lanes) for place in placed.values()]
-        # The transaction has checked the lanes.
-        return _once_answers(placed, await _put_once(transaction, tenant_id, rows, [], []))
+        # The transaction has checked the lanes and the tenant.
+        return _once_answers(placed, await _put_once(transaction, tenant_id, rows, [], [], None))
 
 
 def _is_free_once(job: NewJob) -> bool:
@@ -119,12 +123,21 @@ class _ReadyPart:
 
 
 async def _put_once(
-    transaction: Transaction, tenant_id: int, rows: Table, lanes: Sequence[int], nonces: Sequence[int]
+    transaction: Transaction,
+    tenant_id: int,
+    rows: Table,
+    lanes: Sequence[int],
+    nonces: Sequence[int],
+    submitter: int | None,
 ) -> Rows:
-    """`lanes`: those that are to be checked, with their nonces."""
-    return await transaction.each(
-        "insert_once", _ONCE, rows, tenant_id=tenant_id, look_ahead=LOOK_AHEAD, lanes=lanes, nonces=nonces
-    )
+    """`lanes`: those that are to be checked, with their nonces; `submitter`: the tenant that is to be checked."""
+    checks = {"lanes": lanes, "nonces": nonces, "submitter": submitter}
+    return await transaction.each("insert_once", _ONCE, rows, tenant_id=tenant_id, look_ahead=LOOK_AHEAD, **checks)
+
+
+def _submitter(lanes: Lanes) -> int | None:
+    """The tenant that submits what goes to these lanes."""
+    return next(iter(submitters(lanes)), None)
 
 
 def _once_answers(placed: Mapping[UUID, Placed], rows: Rows) -> dict[UUID, Submitted]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from duetime.errors import StoreUnavailable
 from duetime.model.lane import NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
 from duetime.store.postgres.database import SQL, Connection, Database, Row, columns
+from duetime.store.rules.tenant_states import submitters
 
 _KNOWN_AT_MOST = 50_000
 LANE_TRIES = 5
@@ -108,7 +109,8 @@ class LaneBook:
     async def ids_within(
         self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False
     ) -> dict[LaneKey, int]:
-        """The ids of lanes inside a transaction, valid until its end. The limit on lanes applies only to new work."""
+        """The ids of lanes inside a transaction, valid until its end. The limit on lanes, and the state of tenants,
+        apply only to new work."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
             if missing := wanted - self._ids.keys():
@@ -122,7 +124,9 @@ class LaneBook:
             if wanted - self._ids.keys():
                 continue  # another caller has just found one of them unusable
             found = {key: self._ids[key] for key in wanted}
-            if not await self._drop_unusable(connection, found.values()):
+            if not await self._drop_unusable(
+                connection, found.values(), sorted(submitters(wanted)) if new_work else ()
+            ):
                 return found
         raise _too_fast()
 
@@ -165,11 +169,18 @@ class LaneBook:
         self._learned.clear()
         self._homes.clear()
 
-    async def _drop_unusable(self, connection: Connection, lane_ids: Iterable[int]) -> bool:
+    async def _drop_unusable(
+        self, connection: Connection, lane_ids: Iterable[int], tenants: Sequence[int] = ()
+    ) -> bool:
         """Whether some of these lanes are not valid. Lanes that other callers have read since the question stay: they
         may have woken a lane that the answer calls asleep."""
         asked = self._lessons
-        unusable: list[int] = await connection.fetchval(SQL["unusable_lanes"], *self.stamped(lane_ids))
+        stamped = self.stamped(lane_ids)
+        unusable: list[int] = (
+            await connection.fetchval(SQL["unusable_for_new_work"], *stamped, tenants)
+            if tenants
+            else await connection.fetchval(SQL["unusable_lanes"], *stamped)
+        )
         self._drop(lane_id for lane_id in unusable if self._learned.get(lane_id, 0) <= asked)
         return bool(unusable)
 

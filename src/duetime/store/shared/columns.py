@@ -45,7 +45,7 @@ _NAMES = {
         end_started_at ended_at ends_at erase_at expires_at filled_at finished_at first_died_at first_started_at good_at
         heard_at horizon judge_at judged_at last_fire_at last_seen_at last_used_at lease_until live_started_at
         next_fire_at next_run paused_at pinged_at read_at ready_at released_at removed_at requested_at restored_until
-        revoked_at rewound_at rewound_from rewound_to seen_at served_at served_since since started_at stepped_at
+        revoked_at rewound_at rewound_from rewound_to scan_at seen_at served_at served_since since started_at stepped_at
         succeeded_at trusted_at until waiting wrong_since
     """,
     Kind.DURATION: "period ran_for",

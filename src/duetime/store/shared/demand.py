@@ -7,6 +7,7 @@ from uuid import UUID
 
 from duetime.model.demand import Activity, Coming, LaneDepth, QueueActivity, QueueAhead
 from duetime.model.overview import ComingJob
+from duetime.model.tenant import TenantState
 from duetime.store.rules.job_rows import Fields, from_row
 from duetime.store.shared.figure_rows import coming_job
 from duetime.store.shared.transaction import SharedRole, Statements, Transaction
@@ -35,12 +36,17 @@ class DemandRole(SharedRole):
             )
             crowd = [row["job_id"] for row in rows if row["crowded"]]
             seen = rows[0] if rows else None
+            few = await _jobs(transaction, [row["job_id"] for row in rows if not row["crowded"]])
+            sampled = await _jobs(transaction, crowd)
+            tenants = await transaction.rows("tenants_firing", ids=sorted(few.keys() | sampled.keys()))
+            firing = {row["id"]: row["fires_per_second"] for row in tenants if row["state"] == TenantState.ACTIVE}
             return Coming(
                 now,
-                await _jobs(transaction, [row["job_id"] for row in rows if not row["crowded"]]),
-                await _jobs(transaction, crowd),
+                {tenant_id: jobs for tenant_id, jobs in few.items() if tenant_id in firing},
+                {tenant_id: jobs for tenant_id, jobs in sampled.items() if tenant_id in firing},
                 seen["crowd"] / len(crowd) if seen is not None and crowd else 1.0,
                 None if seen is None or seen["seen"] < MOST_AHEAD else seen["horizon"],
+                {tenant_id: rate for tenant_id, rate in firing.items() if rate is not None},
             )
 
         return await self.transactions.run(work)

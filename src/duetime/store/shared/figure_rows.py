@@ -80,10 +80,17 @@ def sample_bound(there: int) -> bytes:
 
 
 def ahead_page(
-    now: datetime, jobs: Sequence[ComingJob], made: Sequence[tuple[UUID, str, int]], horizon: UUID | None, most: int
+    now: datetime,
+    jobs: Sequence[ComingJob],
+    made: Sequence[tuple[UUID, str, int]],
+    horizon: UUID | None,
+    most: int,
+    *,
+    limited: bool,
 ) -> AheadPage:
     """`made` are the jobs of existing runs, newest first, down to the horizon or `most` of them."""
     if len(made) >= most and (horizon is None or made[-1][0] > horizon):
         horizon = made[-1][0]
         jobs = [job for job in jobs if job.job_id >= horizon]
-    return AheadPage(now, jobs, {(job_id, queue): runs for job_id, queue, runs in made}, horizon)
+    runs = {(job_id, queue): count for job_id, queue, count in made}
+    return AheadPage(now, jobs, runs, horizon, limited)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from duetime.model.lists import RunEnd
 from duetime.model.overview import Ahead, AheadPage, ComingJob, Count, Standing
+from duetime.model.tenant import TenantState
 from duetime.store.shared.figure_rows import (
     CAP,
     COUNTED,
@@ -41,6 +42,9 @@ class FigureRole(SharedRole):
     async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
         async def work(transaction: Transaction) -> Ahead:
             now = await transaction.now()
+            state, rate, stored = await _firing(transaction, tenant_id)
+            if state is not TenantState.ACTIVE:
+                return Ahead(now, (), {}, 0, 0, state=state)
             span = {"since": max(now, start), "until": start + step * steps, "start": start, "step": step}
             rows = await transaction.rows("runs_ahead", tenant_id=tenant_id, **span, most=MOST_MADE)
             runs = {(row["stretch"], row["queue"]): row["runs"] for row in rows}
@@ -50,7 +54,8 @@ class FigureRole(SharedRole):
                 there, ids = await _sample(transaction, tenant_id)
                 looked = len(ids)
             whole = there < COUNTED and sum(runs.values()) < MOST_MADE
-            return Ahead(now, await _coming(transaction, tenant_id, ids), runs, looked, there, whole)
+            jobs = await _coming(transaction, tenant_id, ids)
+            return Ahead(now, jobs, runs, looked, there, whole, fires_per_second=rate, stored_jobs=stored)
 
         return await self.transactions.reading(tenant_id).run(work)
 
@@ -59,6 +64,9 @@ class FigureRole(SharedRole):
     ) -> AheadPage:
         async def work(transaction: Transaction) -> AheadPage:
             now = await transaction.now()
+            state, rate, stored = await _firing(transaction, tenant_id)
+            if state is not TenantState.ACTIVE:
+                return AheadPage(now, (), {}, None)
             top = before or LAST_ID
             ids = await _ids(transaction, tenant_id, top, most)
             horizon = ids[-1] if len(ids) >= most else None
@@ -66,7 +74,8 @@ class FigureRole(SharedRole):
             rows = await transaction.rows("jobs_of_runs_ahead", tenant_id=tenant_id, **span)
             jobs = await _coming(transaction, tenant_id, ids)
             made = [(row["job_id"], row["queue"], row["runs"]) for row in rows]
-            return ahead_page(now, jobs, made, horizon, most)
+            limited = rate is not None or stored is not None
+            return ahead_page(now, jobs, made, horizon, most, limited=limited)
 
         return await self.transactions.reading(tenant_id).run(work)
 
@@ -76,6 +85,14 @@ class FigureRole(SharedRole):
         for row in await reading.rows("recent_runs", tenant_id=tenant_id, ids=list(ends), most=most):
             ends[row["job_id"]].append(run_end(row))
         return ends
+
+
+async def _firing(transaction: Transaction, tenant_id: int) -> tuple[TenantState, float | None, int | None]:
+    """Whether the tenant's jobs fire, how often at most per second, and how many may be stored."""
+    row = await transaction.row("find_firing", tenant_id=tenant_id)
+    if row is None:
+        return TenantState.ACTIVE, None, None
+    return TenantState(row["state"]), row["fires_per_second"], row["stored_jobs"]
 
 
 async def _estimate(statements: Statements, tenant_id: int) -> int | None:

@@ -111,7 +111,8 @@ def _move_cursors(connection: Connection, now: int, fires: Sequence[Fire]) -> No
             )
             for fire in going_on
         ]
-        connection.execute("move_cursors", {"ids": packed(fire.job_id for fire in going_on), "words": listed(words)})
+        this = {"ids": packed(fire.job_id for fire in going_on), "words": listed(words), "now": now}
+        connection.execute("move_cursors", this)
     over = [fire for fire in fires if fire.next_fire_at is None]
     if over:
         ends = [(len(fire.runs), len(fire.skips), int(fire.recurring)) for fire in over]

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from duetime.clock import Clock, monotonic
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
 from duetime.model.notification import QUEUE as NOTIFICATIONS
+from duetime.model.tenant import TenantState
 from duetime.store.rules.limit_scopes import lanes_are_used_up
 from duetime.store.rules.quotas import over_quota
+from duetime.store.rules.tenant_states import may_not_submit, submitters
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.values import microseconds, stamp
 
@@ -57,8 +59,13 @@ class LaneBook:
         return LaneChanges(turn, self.awake(connection), [], whole=True)
 
     def ids(self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False) -> dict[LaneKey, int]:
-        """The ids of lanes; wakes or creates those that are not awake. The limit on lanes applies only to new work."""
+        """The ids of lanes; wakes or creates those that are not awake. The limit on lanes, and the state of tenants,
+        apply only to new work."""
         wanted = set(keys)
+        for tenant_id in submitters(wanted) if new_work else ():
+            row = connection.row("find_firing", {"tenant_id": tenant_id})
+            if row is not None and row[0] != TenantState.ACTIVE:
+                raise may_not_submit(TenantState(row[0]))
         for key in sorted(wanted - self._ids.keys()):
             self._learn(Lane(self._wake(connection, key, new_work=new_work), key))
         return {key: self._ids[key] for key in wanted}

@@ -2,6 +2,7 @@
 // this page's own origin, which the browser confirms.
 
 import { namedTenant } from "./place.js";
+import { once } from "./repeats.js";
 
 export class Problem extends Error {
   constructor(status, document) {
@@ -31,15 +32,21 @@ export function headersFor(more = {}) {
 }
 
 export async function ask(method, path, { query, body, headers, signal } = {}) {
+  const { headers: key, answered } = method === "POST" ? once(path, body, namedTenant()) : { headers: {}, answered: () => {} };
   const answer = await reach(method, address(path, query), {
     method,
     signal,
     cache: "no-store",
-    headers: headersFor({ ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers }),
+    headers: headersFor({ ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...key, ...headers }),
     body: body === undefined ? undefined : JSON.stringify(body),
   });
-  if (answer.ok) return answer.json();
+  if (answer.ok) {
+    const found = await whole(answer);
+    answered(answer.status);
+    return found;
+  }
   const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
+  answered(problem.status, problem.code);
   if (problem.status === 401 && path !== "/login") sessionIsOver();
   throw problem;
 }
@@ -48,9 +55,22 @@ async function reach(method, url, request) {
   try {
     return await fetch(url, request);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The server cannot be reached", remedy: "The page retries automatically." });
+    throw cut(error);
   }
+}
+
+/** The content of an answer, which may be cut while it is read. */
+async function whole(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    throw cut(error);
+  }
+}
+
+function cut(error) {
+  if (error.name === "AbortError") return error;
+  return new Problem(0, { detail: "The server cannot be reached", remedy: "The page retries automatically." });
 }
 
 export function address(path, query = {}) {

@@ -92,7 +92,7 @@ export function Calendar({ query }) {
 
 function Summary({ cells, from, end, view, estimate }) {
   const total = [...cells.values()].reduce((sum, each) => sum + each, 0);
-  if (!total) return html`<p class="well">No fires in this period.</p>`;
+  if (!total) return html`<p class="well">No fires in this period${estimate ? `: ${estimate}` : ""}.</p>`;
   const [at, most] = [...cells].reduce((found, each) => (each[1] > found[1] ? each : found));
   let gap = { from: null, seconds: 0 };
   let began = null;

@@ -97,6 +97,8 @@ begin
     if limits_problem is not null then
         raise exception using errcode = 'DT400', message = limits_problem;
     end if;
+    perform duetime.refuse_submission(t.state)
+    from duetime.tenants t where t.id = submit_job.tenant_id and t.state <> TenantState.ACTIVE;
     perform duetime.check_stored(submit_job.tenant_id, octet_length(args));
     -- The scanner creates the lane. Until then a row counts it as requested, so that no caller waits for another one
     -- here.

@@ -29,6 +29,14 @@ begin
     return true;
 end $$;
 
+-- Refuse new work of a tenant that is suspended or being deleted. The statements that store new work read the state of
+-- the tenant themselves, and call this only to refuse: a call for each submission would be measurable.
+create or replace function duetime.refuse_submission(state smallint) returns boolean language plpgsql
+as $$
+begin
+    raise exception using errcode = 'DT423', message = 'duetime tenant state', detail = state::text;
+end $$;
+
 -- How many lanes a tenant has used within a day, up to a number.
 create or replace function duetime.lanes_used(tenant integer, most bigint) returns bigint language plpgsql stable
 set enable_seqscan = off set jit = off

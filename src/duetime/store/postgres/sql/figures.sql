@@ -152,9 +152,10 @@ select count(*) as there, array_agg(j.id) filter (where substring(uuid_send(j.id
 from (select j.id from duetime.jobs j where j.tenant_id = any (array[:tenant_id::int]) limit :most) j;
 
 -- coming_jobs: what the fires of these jobs depend on, of those that have a cursor; without a tenant, of all tenants
-select j.id as job_id, j.tenant_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
+select j.id as job_id, j.tenant_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.scan_at, c.made,
+    c.owed
 from duetime.jobs_by_id(:ids::uuid[]) j cross join lateral (
-    select c.next_fire_at, c.made, c.owed from duetime.cursors c where c.job_id = j.id limit 1) c
+    select c.next_fire_at, c.scan_at, c.made, c.owed from duetime.cursors c where c.job_id = j.id limit 1) c
 where j.tenant_id = coalesce(:tenant_id, j.tenant_id) and j.state = JobState.ACTIVE;
 
 -- recent_runs: the last ends of each of these jobs, newest first

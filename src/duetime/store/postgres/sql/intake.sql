@@ -28,7 +28,10 @@ appended as (
     select duetime.now(), EventKind.SUBMITTED, :tenant_id::int, :id::uuid[] from duetime.listening l
     where l.one and l.until > duetime.now()
 )
-select id, due_at, due_at <= duetime.now() + :look_ahead::interval as soon from job;
+select id, due_at, due_at <= duetime.now() + :look_ahead::interval as soon from job
+where (
+    select t.state = TenantState.ACTIVE or duetime.refuse_submission(t.state) from duetime.tenants t
+    where t.id = :submitter::int) is not false;
 
 -- insert_ready: store one-off jobs that are all due now, in lanes that are awake: the fast path to their runs
 with stored as (
@@ -36,7 +39,9 @@ with stored as (
     select j.run_id, j.id, $1, j.lane_id, j.lane_id, duetime.now(), duetime.clock(), j.args, j.options, j.timeout_ms
     from unnest($2::uuid[], $3::uuid[], $4::int[], $5::bytea[], $6::bytea[], $7::int[])
         as j(id, run_id, lane_id, args, options, timeout_ms)
-    where (select duetime.use_lanes($8::int[], $9::bigint[]))
+    where (select duetime.use_lanes($8::int[], $9::bigint[])) and (
+        select t.state = TenantState.ACTIVE or duetime.refuse_submission(t.state) from duetime.tenants t
+        where t.id = $10::int) is not false
 ),
 appended as (
     insert into duetime.events (at, kind, tenant_id, ids)

@@ -4,6 +4,12 @@ select duetime.wake_lanes($1::int[], $2::text[], $3::smallint[], $4::text[], $5:
 -- unusable_lanes: which of these lanes a run must not be stored in
 select duetime.unusable_lanes($1::int[], $2::bigint[]);
 
+-- unusable_for_new_work: the same for new work of these tenants, which is refused unless they are active
+select duetime.unusable_lanes($1::int[], $2::bigint[])
+where (
+    select bool_and(t.state = TenantState.ACTIVE or duetime.refuse_submission(t.state)) from duetime.tenants t
+    where t.id = any($3::int[])) is not false;
+
 -- find_lanes: the lanes with these keys that are awake
 select l.id, l.nonce, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
 from unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[], $6::boolean[])

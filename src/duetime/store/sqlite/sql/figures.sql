@@ -164,7 +164,8 @@ select count(*) as there, group_concat(hex(id), '') filter (where substr(id, 15)
 from (select id from jobs where tenant_id = :tenant_id limit :most);
 
 -- coming_jobs: what the fires of these jobs depend on, of those that have a cursor; without a tenant, of all tenants
-select j.id as job_id, j.tenant_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
+select j.id as job_id, j.tenant_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.scan_at, c.made,
+    c.owed
 from json_each(:ids_places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16)
     and j.tenant_id = coalesce(:tenant_id, j.tenant_id) and j.state = JobState.ACTIVE
 join cursors c on c.job_id = j.id;

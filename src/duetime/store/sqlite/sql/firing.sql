@@ -66,9 +66,9 @@ from json_each(:words) x cross join jobs j on j.id = substr(:ids, x.key * 32 + 1
 -- keep_fences: a run that was made again goes on with the fence of its claims
 update runs set fence = :fence where id = :run_id and fence = 0 and worker_id is null;
 
--- move_cursors: move the cursors of recurring jobs on
+-- move_cursors: move the cursors of recurring jobs on: one that is late comes after those that wait already
 update cursors
-set next_fire_at = f.next_fire_at, scan_at = f.scan_at, last_fire_at = coalesce(f.last_fire_at, cursors.last_fire_at),
+set next_fire_at = f.next_fire_at, scan_at = max(f.scan_at, :now), last_fire_at = coalesce(f.last_fire_at, cursors.last_fire_at),
     made = cursors.made + f.made, missed = cursors.missed + f.missed, owed = null, backlog_of = null
 from (
     select substr(:ids, key * 16 + 1, 16) as job_id, value ->> 0 as next_fire_at, value ->> 1 as scan_at,
