@@ -109,7 +109,8 @@ async def _fill(store: PostgresStore, dsn: str, day: int, rows: int) -> None:
     try:
         lane = await connection.fetchval("select lane_id from duetime.history")
         states = (AttemptState.SUCCEEDED.value, RunState.SUCCEEDED.value)
-        start, step = EPOCH + timedelta(days=day), timedelta(days=1) / (rows + 1)
+        # Less than the whole day: a step is rounded to microseconds, and a run ends after it starts.
+        start, step = EPOCH + timedelta(days=day), timedelta(hours=23) / (rows + 1)
         for first in range(2, rows + 1, PART):
             part = (first, min(rows, first + PART - 1), start, step)
             await connection.execute(_FILL, DEFAULT_TENANT, lane, *part, *states, timeout=600)
