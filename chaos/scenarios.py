@@ -212,6 +212,9 @@ SCENARIOS = {
         demands=Demands(strikes=2),
     ),
     "poison": Scenario((), seconds=60.0, every=1.0, activities=("poison",), demands=Demands(strikes=2, lag_p95=5.0)),
+    "poison-afresh": Scenario(
+        (), seconds=60.0, every=1.0, activities=("afresh",), demands=Demands(strikes=2, lag_p95=5.0)
+    ),
     "hold": Scenario((), seconds=55.0, every=1.0, activities=("hold",), demands=Demands(strikes=2, lag_p95=1.0)),
     "pause": Scenario(
         ("kill worker", "kill server", "restart"),

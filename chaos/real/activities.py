@@ -1,6 +1,7 @@
 """What some scenarios do beside the workload while the faults last: users and tasks that make trouble.
 
 poison   a cron job whose task kills its worker
+afresh   a new job every two seconds that kills its worker, and is not tried again
 hold     tasks that complete inside a transaction of their own, and leave it open
 pauses   a recurring job is paused over a backlog, and resumed
 zones    cron jobs in time zones that no process has loaded yet
@@ -108,6 +109,10 @@ class Activities:
         await self._stopping.wait()
         await self._insist(lambda: self._app.cancel(receipt.job_id))
 
+    async def afresh(self) -> None:
+        while not await self._rest(2.0):
+            await self._insist(lambda: self._app.submit("poison", delivery="at_most_once"))
+
     async def hold(self) -> None:
         """One after the other under one key, and other runs under this and other keys beside them."""
         following = monotonic()
@@ -173,6 +178,7 @@ class Activities:
 
 ACTIVITIES: dict[str, Callable[[Activities], Coroutine[None, None, None]]] = {
     "poison": Activities.poison,
+    "afresh": Activities.afresh,
     "hold": Activities.hold,
     "pauses": Activities.pauses,
     "zones": Activities.zones,

@@ -91,7 +91,9 @@ async def run(
                         await asyncio.to_thread(make_standby, cluster.postgres, synchronous=synchronous)
                     )
                 for member in cluster.members:
-                    member.may_kill_itself = "poison" in scenario.activities or bool(set(POINTS) & set(scenario.kinds))
+                    member.may_kill_itself = bool({"poison", "afresh"} & set(scenario.activities)) or bool(
+                        set(POINTS) & set(scenario.kinds)
+                    )
                 lies, deaths = Path(folder) / "lies", Path(folder) / "deaths"
                 queue = None
                 if broker is not None:

@@ -39,7 +39,7 @@ def run_seed(
     mutant: str | None = None,
     faults: int = 5,
     share: float = 1.0,
-    pauses: int = 0,
+    pauses: int = 1,
     keep: Path | None = None,
 ) -> Outcome:
     """Simulate one seed and judge it; `keep` is a folder for its logs."""
