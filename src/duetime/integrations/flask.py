@@ -65,7 +65,7 @@ class Duetime:
             named = context.find_object(ScriptInfo)
             if self._context.flask_app is None and named is not None:
                 self._context.flask_app = named.app_import_path
-            run_command(arguments, "duetime.integrations.flask:jobs", given, "flask duetime")
+            run_command(arguments, "duetime.integrations.flask:jobs", given, "flask duetime", [flask.root_path])
 
 
 class _ApplicationContext:
