@@ -125,6 +125,13 @@ async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
         assert failed.exit_code == 1
         refused = await duetime("submit", "greet", "to=you", "times=two")
         assert (refused.exit_code, "args.times: expected int, got str" in refused.stderr) == (2, True), refused.stderr
+        for command in (("submit", "greet"), ("schedule", "greet", "every 1h")):
+            refused = await duetime(*command, "to=you", "times=2")
+            assert "args.times: expected int, got str (as JSON: times:=2)" in refused.stderr, refused.stderr
+        (receipt,) = facts(await duetime("schedule", "greet", "every 1h", "to=you", "--json"))
+        refused = await duetime("jobs", "edit", receipt["job_id"], "to=you", "times=2")
+        assert "(as JSON: times:=2)" in refused.stderr, refused.stderr
+        facts(await duetime("jobs", "delete", receipt["job_id"], "--yes", "--json"))
         (listed,) = facts(await duetime("runs", "list", "--status", "FAILED", "--json"))
         assert listed["task"] == "greet"
         (letter,) = facts(await duetime("dead", "list", "--json"))

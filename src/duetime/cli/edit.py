@@ -4,7 +4,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from duetime.cli.job_options import Args, Arguments, read_arguments
+from duetime.cli.job_options import Args, Arguments, arguments_as_given, read_arguments
 from duetime.cli.named_jobs import JobName, job_id_of
 from duetime.cli.server_commands import ServerCommand, server_command
 from duetime.errors import InvalidInput
@@ -40,7 +40,10 @@ def edit(
     changes: dict[str, Any] = {**options, **({} if replaced is None else {"args": replaced}), **_removed(without)}
     if not changes:
         raise InvalidInput("no change was given", field="jobs edit", remedy="see duetime jobs edit --help")
-    command.show(command.client.change_job(job_id_of(command, job), version=version, **changes))
+    job_id = job_id_of(command, job)
+    with arguments_as_given(arguments):
+        changed = command.client.change_job(job_id, version=version, **changes)
+    command.show(changed)
 
 
 def _removed(names: list[str] | None) -> dict[str, Any]:
