@@ -1,42 +1,14 @@
 """Tasks with `process=True` of web frameworks: their child processes have the framework, too."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from tests.support.django_project import ENVIRON, write_project
+from tests.support.flask_project import FLASK
 
-FLASK = """
-import duetime
-from duetime.integrations.flask import Duetime
-from flask import Flask, current_app
-
-jobs = duetime.App()
-extension = Duetime(jobs{flask_app})
-
-
-@jobs.task(retries=0, process=True)
-def in_process() -> str:
-    return current_app.config["SENDER"]
-
-
-@jobs.task(retries=0, process=True)
-async def async_in_process() -> str:
-    return current_app.config["SENDER"]
-
-
-def {factory}(sender: str = "by default") -> Flask:
-    app = Flask(__name__)
-    app.config |= {{"DUETIME_DATA_DIR": "data", "SENDER": sender}}
-    extension.init_app(app)
-    return app
-"""
 RUN_FLASK = """
 import shop
 
@@ -126,42 +98,3 @@ def test_the_process_of_a_task_sets_django_up(tmp_path: Path) -> None:
     write_project(tmp_path, {"orders/__init__.py": SENTRY})
     told = run(tmp_path, RUN_DJANGO, ENVIRON)
     assert told.splitlines() == ["['_Connections.around', 'around']", "1", "1"]
-
-
-@pytest.mark.parametrize("framework", ["django", "flask"])
-def test_reload_starts_the_command_of_the_framework_again(tmp_path: Path, framework: str) -> None:
-    """Django's as a script, Flask's as a module."""
-    program, file = (
-        (["manage.py"], "orders/tasks.py") if framework == "django" else (["-m", "flask", "--app", "shop"], "shop.py")
-    )
-    changed = tmp_path / file
-    if framework == "django":
-        write_project(tmp_path)
-    else:
-        changed.write_text(FLASK.format(factory="create_app", flask_app=""))
-    known = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
-    environ = known | {"DUETIME_PORT": "0", "DUETIME_DATA_DIR": str(tmp_path / "data"), "PYTHONPATH": str(tmp_path)}
-    with (tmp_path / "log").open("w") as log:
-        up = subprocess.Popen(
-            [sys.executable, *program, "duetime", "up", "--reload", "--json"],
-            cwd=tmp_path, env=environ | ENVIRON, stdout=log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    try:
-        wait_for(tmp_path / "log", '"event":"up"', up)
-        old = "def confirm(" if framework == "django" else "def async_in_process("
-        changed.write_text(changed.read_text().replace(old, "def renamed("))
-        wait_for(tmp_path / "log", "renamed", up)
-        up.send_signal(signal.SIGTERM)
-        assert up.wait(30) == 0
-    finally:
-        up.kill()
-        up.wait()
-    told = (tmp_path / "log").read_text()
-    assert told.count('"event":"up"') == told.count('"event":"stopped"') == 2, told
-
-
-def wait_for(log: Path, text: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 60
-    while text not in log.read_text():
-        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
