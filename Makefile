@@ -32,10 +32,10 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 LONG := tests/oracle tests/sdk_types tests/api/test_openapi.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
 	tests/contract/test_alert_subjects.py tests/targets/test_signed_storage.py tests/targets/test_kubernetes.py \
 	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/unit/test_schedule_laws.py \
-	tests/integration/test_ahead.py tests/integration/test_celery_shop_commands.py tests/integration/test_child_batches.py \
+	tests/integration/test_ahead.py tests/integration/test_child_batches.py \
 	tests/integration/test_child_starts.py tests/integration/test_embedded.py \
 	tests/integration/test_forked_children.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
-	tests/integration/test_archive.py tests/integration/test_frameworks.py tests/integration/test_hostile_text.py \
+	tests/integration/test_archive.py tests/integration/test_hostile_text.py \
 	tests/integration/test_hosts.py tests/integration/test_replica.py \
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
 	tests/integration/test_real_provider.py tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \

@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from duetime import App
 from tests.support.command import Command, only_line, run
 
 HELLO = "examples.hello:app"
@@ -43,6 +44,22 @@ def test_up_makes_its_first_key_and_keeps_it(tmp_path: Path) -> None:
             assert "token=" not in up.stdout + up.stderr
         assert not (folder / "server-url").exists(), "nobody is there any more"
     assert keys[0] == keys[1]
+
+
+def greet(name: str) -> str:
+    return name
+
+
+async def test_who_knows_only_the_file_submits_through_its_server(tmp_path: Path) -> None:
+    """The file is given by its URL, and each process has a working folder and a data folder of its own."""
+    url = f"sqlite:///{tmp_path / 'mine.db'}"
+    with Command(tmp_path / "server", "up", HELLO, "--json", environ={"DUETIME_DATABASE_URL": url}) as up:
+        up.until(lambda up: any("url" in line for line in up.lines))
+        async with App(database_url=url) as app:
+            receipt = await app.task(name="examples.hello.greet")(greet).submit("neighbour")
+            assert await receipt.result("30s") == "Hello, neighbour!"
+        code, listed = run(tmp_path / "client", "jobs", "list", environ={"DUETIME_DATABASE_URL": url})
+        assert (code, receipt.job_id in listed.stdout) == (0, True), listed
 
 
 def test_the_link_is_for_a_terminal_and_logs_in(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ def test_an_edit_offers_what_an_edit_may_change(looking: Looking) -> None:
     assert changed - {"version"} == {"timeout", "tags", "warn_after"}
 
 
+def test_an_edit_of_the_time_keeps_what_accompanies_it(looking: Looking) -> None:
+    bounds = {"tz": "Europe/Berlin", "end_at": "2031-01-01T00:00:00Z", "exclude": {"weekdays": ["SUN"]}}
+    made = looking.shop.submit("ping", cron="0 12 * * *", **bounds)
+    page = looking.go(f"/jobs/{made['job_id']}/edit")
+    page.locator("#when").fill("5 12 * * *")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Changed shop.ping")).to_be_visible()
+    schedule = looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}")["schedule"]
+    found = {name: schedule[name] for name in ("exact", "tz", "end_at")} | {"days": schedule["exclude"]["weekdays"]}
+    assert found == {"exact": "cron 5 12 * * *", "tz": "Europe/Berlin", "end_at": bounds["end_at"], "days": ["SUN"]}
+
+
 def test_the_arguments_of_a_task_have_fields(looking: Looking) -> None:
     page = looking.go("/jobs/new")
     page.get_by_label("Task", exact=True).fill("shop.ship")

@@ -140,6 +140,23 @@ async def test_editing(either: App, app: App) -> None:
     assert (await either.edit(job.id, run_at="2030-01-01T00:00:00Z")).next_run == datetime(2030, 1, 1, tzinfo=UTC)
 
 
+async def test_an_edit_keeps_of_a_schedule_what_it_does_not_name(either: App) -> None:
+    days = {"weekdays": ["SUN"], "dates": ["2030-12-24"]}
+    bounds: dict[str, Any] = {"end_at": "2031-01-01T00:00:00Z", "exclude": days, "start_at": "2030-01-01T00:00:00Z"}
+    job = await either.job(await either.schedule("note", cron="0 12 * * *", tz="Europe/Berlin", jitter="5s", **bounds))
+    for change in ({"cron": "5 12 * * *"}, {"when": "every day at 13:00"}, {"rrule": "FREQ=DAILY;BYHOUR=14"}):
+        edited = await either.edit(job.id, **change)
+        assert edited.schedule != job.schedule
+        for name in ("zone", "start_at", "end_at", "exclude"):
+            assert getattr(edited.schedule, name) == getattr(job.schedule, name), (change, name)
+        assert edited.options.jitter == job.options.jitter
+    bare = (await either.edit(job.id, cron="0 9 * * *", tz="UTC", end_at=None, start_at=None, exclude=None)).schedule
+    assert bare == Cron("0 9 * * *")
+    alone = (await either.edit(job.id, end_at=bounds["end_at"])).schedule
+    assert alone == Cron("0 9 * * *", end_at=datetime(2031, 1, 1, tzinfo=UTC))
+    assert (await either.edit(job.id, end_at=None, tz="Asia/Tokyo")).schedule == Cron("0 9 * * *", "Asia/Tokyo")
+
+
 async def test_what_limits_a_job_is_taken_away(either: App, app: App) -> None:
     limits: dict[str, Any] = {"concurrency_key": "c", "concurrency": 5, "rate_key": "r", "rate": "9/m"}
     job = await either.job(await either.schedule("note", every="1d", **limits))
@@ -155,8 +172,8 @@ async def test_an_edit_that_is_refused(either: App) -> None:
     job = await either.job(await either.schedule("note", every="1h"))
     with pytest.raises(StaleVersion):
         await either.edit(job.id, version=job.version + 1, priority="LOW")
-    with pytest.raises(InvalidInput, match="tz: a schedule can only be changed as a whole"):
-        await either.edit(job.id, tz="Asia/Tokyo")
+    with pytest.raises(InvalidInput, match="day_match: cannot change without the time"):
+        await either.edit(job.id, day_match="both")
     with pytest.raises(InvalidInput, match=r"exclude\.calendars: the calendar 'nowhere' does not exist"):
         await either.edit(job.id, cron="0 9 * * *", exclude={"calendars": ["nowhere"]})
     with pytest.raises(NotFound):

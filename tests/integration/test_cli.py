@@ -79,6 +79,12 @@ def test_the_path_of_a_file_is_answered_with_the_name_of_its_module(name: str, r
     assert refused.value.remedy == remedy
 
 
+def test_a_server_without_a_database_asks_for_one_first(tmp_path: Path) -> None:
+    code, failed = run(tmp_path, "server")
+    assert (code, "database_url: no database is given" in only_line(failed)) == (2, True)
+    assert "DUETIME_DATABASE_URL" in only_line(failed) and "duetime up" in only_line(failed)
+
+
 def test_a_celery_app_is_answered_with_the_app_that_runs_its_tasks(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
         "import duetime\nfrom duetime.celery import Celery\n\njobs = duetime.App()\napp = Celery('shop', jobs)\n"

@@ -143,6 +143,13 @@ async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
         assert failed.exit_code == 1
         refused = await duetime("submit", "greet", "to=you", "times=two")
         assert (refused.exit_code, "args.times: expected int, got str" in refused.stderr) == (2, True), refused.stderr
+        for command in (("submit", "greet"), ("schedule", "greet", "every 1h")):
+            refused = await duetime(*command, "to=you", "times=2")
+            assert "args.times: expected int, got str (as JSON: times:=2)" in refused.stderr, refused.stderr
+        (receipt,) = facts(await duetime("schedule", "greet", "every 1h", "to=you", "--json"))
+        refused = await duetime("jobs", "edit", receipt["job_id"], "to=you", "times=2")
+        assert "(as JSON: times:=2)" in refused.stderr, refused.stderr
+        facts(await duetime("jobs", "delete", receipt["job_id"], "--yes", "--json"))
         (listed,) = facts(await duetime("runs", "list", "--status", "FAILED", "--json"))
         assert listed["task"] == "greet"
         (letter,) = facts(await duetime("dead", "list", "--json"))
@@ -236,7 +243,7 @@ async def test_a_job_is_edited(duetime: Duetime) -> None:
     what = ("to=me", "--owner", "u1", "--tag", "a", "--payload", "s3://b/1", "--version", "1")
     (job,) = facts(await duetime("jobs", "edit", job_id, *when, *what, "--json"))
     assert (job["args"], job["owner"], job["tags"], job["payload_ref"]) == ({"to": "me"}, "u1", ["a"], "s3://b/1")
-    assert (job["schedule"]["words"], job["schedule"]["exclude"]) == ("every weekday at 9am", None)
+    assert (job["schedule"]["words"], job["schedule"]["exclude"]) == ("every weekday at 9am", left_out)
     assert (job["schedule"]["end_at"], job["timeout"], job["version"]) == ("2030-01-01T00:00:00Z", 5.0, 2)
     named = ("--without", "owner", "--without", "payload", "--without", "tags", "--without", "timeout")
     (job,) = facts(await duetime("jobs", "edit", job_id, *named, "--json"))
@@ -261,7 +268,16 @@ async def test_a_job_is_edited(duetime: Duetime) -> None:
     assert [job[name] for name in _LIMITS] == [None, 1, None, None, None]
     stale = await duetime("jobs", "edit", job_id, "--priority", "LOW", "--version", "1")
     assert (stale.exit_code, "not 1" in stale.stderr) == (1, True)
-    for wrong in ((), ("--without", "task"), ("--tz", "Asia/Tokyo")):
+    (job,) = facts(await duetime("jobs", "edit", job_id, "--cron", "5 9 * * *", "--without", "not-on", "--json"))
+    kept = {name: job["schedule"][name] for name in ("exact", "tz", "end_at", "exclude")}
+    assert kept == {"exact": "cron 5 9 * * *", "tz": "Asia/Tokyo", "end_at": "2030-01-01T00:00:00Z", "exclude": None}
+    (job,) = facts(await duetime("jobs", "edit", job_id, "--tz", "UTC", "--without", "until", "--json"))
+    assert (job["schedule"]["exact"], job["schedule"]["tz"], job["schedule"]["end_at"]) == (
+        "cron 5 9 * * *",
+        "UTC",
+        None,
+    )
+    for wrong in ((), ("--without", "task"), ("--day-match", "both")):
         assert (await duetime("jobs", "edit", job_id, *wrong)).exit_code == 2, wrong
 
 

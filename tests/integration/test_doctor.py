@@ -17,6 +17,7 @@ from duetime.model.tenant import TenantChange
 from duetime.node.diagnosis import Finding, diagnose
 from duetime.settings import Settings
 from duetime.store.address import store_for
+from tests.support.file_owner import owned_by_another_process
 from tests.support.served import served
 from tests.support.working import quick_settings, working
 
@@ -86,7 +87,23 @@ async def test_beside_a_server_on_a_file_the_recommended_worker_can_start(tmp_pa
         assert (found.status, "duetime up MODULE:APP" in str(found.remedy)) == ("problem", True)
         assert f"duetime worker MODULE:APP --url {api.url}, with a worker key in DUETIME_KEY" in str(found.remedy)
         remote = msgspec.structs.replace(settings, url=api.url, key=api.root)
-        assert "duetime up" not in str((await findings(remote))["tasks"].remedy)
+        found = await findings(remote)
+        assert "duetime up" not in str(found["tasks"].remedy)
+        assert found.keys() == {"server", "tasks"}, "the database is the server's"
+        named = msgspec.structs.replace(remote, database_url=f"sqlite:///{tmp_path / 'new.db'}")
+        assert (await findings(named)).keys() == {"database", "schema", "disk", "server", "tasks"}
+
+
+async def test_the_server_of_a_file_that_is_given_by_its_url_is_asked(tmp_path: Path) -> None:
+    async with served(f"sqlite:///{tmp_path / 'other.db'}") as api:
+        server, file = tmp_path / "server", tmp_path / "jobs.db"
+        server.mkdir()
+        (server / SERVER_URL).write_text(api.url)
+        (server / ADMIN_KEY).write_text(api.root)
+        asked = Settings(data_dir=tmp_path / "nothing", database_url=f"sqlite:///{file}")
+        assert "server" not in await findings(asked)
+        with owned_by_another_process(file, server):
+            assert (await findings(asked))["server"].status == "ok"
 
 
 async def test_the_size_of_a_file_includes_its_write_ahead_log(tmp_path: Path) -> None:

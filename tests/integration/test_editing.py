@@ -156,7 +156,12 @@ async def test_an_edit_names_what_becomes_different() -> None:
         (lambda app, _: app.submit("note", run_in="P1M", end_at=NINE), "end_at: `end_at` is not an option here"),
         (lambda app, _: app.set_calendar("holidays", ["25 December"]), "dates: '25 December' is not a date"),
         (lambda app, _: app.set_calendar("no good", []), "calendar: 'no good' is not a name"),
-        (lambda app, job: app.edit(job, end_at=NINE), "end_at: a schedule can only be changed as a whole"),
+        (lambda app, job: app.edit(job, day_match="both"), "day_match: cannot change without the time .* cron"),
+        (
+            lambda app, job: app.edit(job, end_at=NINE - HOUR),
+            "schedule: has no occurrence left.*change its time",
+        ),
+        (lambda app, job: app.edit(job, start_at=NINE, end_at=NINE - HOUR), "end_at: is before start_at"),
         (lambda app, job: app.edit(job, args={"txt": 1}), "args"),
         (lambda app, job: app.edit(job, text="x"), "text: is not an option"),
         (lambda app, job: app.edit(job, run_at=NINE, misfire="skip"), "misfire: `misfire` requires `cron`"),

@@ -40,7 +40,9 @@ scheduler.add_job(tick, "interval", minutes=5, id="interval", start_date="2027-0
 scheduler.add_job(tick, "date", run_date="2199-01-01 10:00:00", id="date")
 scheduler.add_job(tick, "cron", week=3, id="week")
 scheduler.add_job(tick, "date", run_date="2020-01-01 10:00:00", id="past")
-scheduler.add_job(tick, "interval", hours=1, args=["x"], id="positional")
+scheduler.add_job(tick, "interval", hours=1, args=["x"], id="positional", coalesce=False, misfire_grace_time=30)
+scheduler.add_job(tick, "interval", hours=2, id="all", coalesce=False, misfire_grace_time=None)
+scheduler.add_job(print, "interval", hours=1, args=["x"], id="unnamed")
 """
 
 
@@ -104,9 +106,10 @@ async def test_a_beat_schedule(duetime: Duetime, library: str) -> None:
 async def test_the_jobs_of_apscheduler(duetime: Duetime) -> None:
     write(SCHEDULER)
     plan = await duetime("import-apscheduler", "imported:scheduler", input="n\n")
-    assert "Create 3 jobs?" in plan.stdout and "jitter only delays" in plan.stdout
-    assert all(f"{name} is skipped" in plan.stderr for name in ("week", "past", "positional"))
-    for change, stored in (("new", 3), ("same", 0)):
+    assert "Create 5 jobs?" in plan.stdout and "jitter only delays" in plan.stdout
+    assert "of missed runs the newest 1,000 are made up" in plan.stdout
+    assert all(f"{name} is skipped" in plan.stderr for name in ("week", "past", "unnamed"))
+    for change, stored in (("new", 5), ("same", 0)):
         *planned, answer = facts(await duetime("import-apscheduler", "imported:scheduler", "--yes", "--json"))
         assert ({each["change"] for each in planned}, answer["stored"]) == ({change}, stored)
     moved = facts(await duetime("import-apscheduler", "imported:scheduler", "--queue", "mail", "--json"))
@@ -114,6 +117,12 @@ async def test_the_jobs_of_apscheduler(duetime: Duetime) -> None:
     stored_jobs = {each["key"]: each for each in facts(await duetime("jobs", "list", "--json"))}
     assert stored_jobs["apscheduler:cron"]["schedule"]["sentence"] == "At 09:00, Monday to Friday, Europe/Berlin"
     assert stored_jobs["apscheduler:interval"]["task"] == "imported.tick"
+    names = ("positional", "all", "cron")
+    known = [stored_jobs[f"apscheduler:{name}"]["job_id"] for name in names]
+    positional, late, cron = [facts(await duetime("jobs", "show", each, "--json"))[0] for each in known]
+    assert (positional["args"], positional["misfire"]["mode"]) == ({"to": "x"}, "all")
+    assert (positional["misfire"]["age"], positional["misfire"]["most"]) == (30, 1000)
+    assert late["misfire"]["age"] > 3_000_000_000 and cron["misfire"]["mode"] == "skip"
 
 
 @pytest.mark.parametrize("source", ["imported", "imported:missing", "nowhere:app", "imported:tick"])

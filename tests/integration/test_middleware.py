@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ def add_tasks(app: App) -> None:
     def in_a_thread(fails: bool = False) -> list[str]:
         return surrounded.look(fails)
 
+
+def add_process_tasks(app: App) -> None:
     app.task(name="in_a_process", retries=0, process=True)(surrounded.look)
     app.task(name="async_in_a_process", retries=0, process=True)(surrounded.async_look)
 
@@ -35,6 +38,7 @@ def add_tasks(app: App) -> None:
 @pytest.mark.parametrize("remote", [False, True], ids=["beside the store", "over HTTP"])
 async def test_a_task_sees_what_its_middleware_has_set(app: App, remote: bool) -> None:
     add_tasks(app)
+    add_process_tasks(app)
     app.middleware(step)
     app.middleware(plain_step)
     async with serving(await app.store(), app.settings) as served:
@@ -154,17 +158,55 @@ async def test_an_attempt_fails_with_its_middleware(
             assert error in (run.attempts[-1].error or "")
 
 
-@pytest.mark.parametrize("has_name", [True, False])
-async def test_a_child_process_must_be_able_to_import_it(app: App, has_name: bool) -> None:
-    add_tasks(app)
-
-    def local(ctx: BaseContext) -> Iterator[None]:
-        yield
-
-    app.middleware(local if has_name else partial(local))
+async def test_a_child_process_gets_the_object_of_a_method_and_the_arguments_of_a_partial(app: App) -> None:
+    add_process_tasks(app)
+    app.middleware(surrounded.Step("method").around)
+    app.middleware(partial(surrounded.named_step, "partial"))
+    app.middleware(surrounded.Step.of_class)
     async with working(app):
         run = await ended(app, await app.submit("in_a_process"))
-    assert "define it at the top level of its module" in (run.attempts[-1].error or "")
+    assert run.value == ["method in_a_process", "partial in_a_process", "class in_a_process"]
+
+
+def local() -> Callable[[BaseContext], Iterator[None]]:
+    def inner(ctx: BaseContext) -> Iterator[None]:
+        yield
+
+    return inner
+
+
+@pytest.mark.parametrize("middleware_first", [True, False])
+@pytest.mark.parametrize(
+    ("middleware", "reason"),
+    [
+        (local(), "middleware: local.<locals>.inner is defined inside another function, .* at the top level"),
+        (partial(local()), "middleware: .* cannot be pickled for the processes of tasks with process=True: .*local"),
+        (surrounded.Step(Lock()).around, "middleware: .* cannot be pickled for .*_thread.lock.* __reduce__"),
+    ],
+)
+def test_a_child_process_must_be_able_to_find_it(
+    app: App, middleware: Callable[[BaseContext], Any], reason: str, middleware_first: bool
+) -> None:
+    steps = [partial(app.middleware, middleware), partial(add_process_tasks, app)]
+    first, second = steps if middleware_first else reversed(steps)
+    first()
+    with pytest.raises(InvalidInput, match=reason):
+        second()
+
+
+async def test_an_object_that_cannot_be_pickled_any_more_fails_the_attempt(app: App) -> None:
+    changed = surrounded.Step("before")
+    app.middleware(changed.around)
+    add_process_tasks(app)
+    changed.name = Lock()
+    async with working(app):
+        run = await ended(app, await app.submit("in_a_process"))
+    assert "the middleware Step.around cannot be pickled for a child process: " in (run.attempts[-1].error or "")
+
+
+def test_a_process_cannot_run_the_method_of_an_object(app: App) -> None:
+    with pytest.raises(InvalidInput, match=r"^process: .* is the method of an object"):
+        app.task(process=True)(surrounded.Step("a").task)
 
 
 async def test_a_middleware_is_stopped_like_a_task(app: App) -> None:

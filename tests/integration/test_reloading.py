@@ -1,6 +1,9 @@
 """`--reload`: the process starts again when its code changes, waits where it cannot, and leaves nothing behind."""
 
+import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,6 +11,8 @@ import pytest
 
 from duetime.cli.reloading import watched
 from tests.support.command import Command, run
+from tests.support.django_project import ENVIRON, write_project
+from tests.support.flask_project import FLASK
 
 APP = """\
 import duetime
@@ -75,6 +80,45 @@ def test_what_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert watched("local:app") == watched("not_there:app") == [here]
     assert watched("package.jobs:app") == [here, elsewhere / "package"]
     assert watched("single:app") == [here, elsewhere / "single.py"]
+
+
+@pytest.mark.parametrize("framework", ["django", "flask"])
+def test_reload_starts_the_command_of_the_framework_again(tmp_path: Path, framework: str) -> None:
+    """Django's as a script, Flask's as a module."""
+    program, file = (
+        (["manage.py"], "orders/tasks.py") if framework == "django" else (["-m", "flask", "--app", "shop"], "shop.py")
+    )
+    changed = tmp_path / file
+    if framework == "django":
+        write_project(tmp_path)
+    else:
+        changed.write_text(FLASK.format(factory="create_app", flask_app=""))
+    known = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+    environ = known | {"DUETIME_PORT": "0", "DUETIME_DATA_DIR": str(tmp_path / "data"), "PYTHONPATH": str(tmp_path)}
+    with (tmp_path / "log").open("w") as log:
+        up = subprocess.Popen(
+            [sys.executable, *program, "duetime", "up", "--reload", "--json"],
+            cwd=tmp_path, env=environ | ENVIRON, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        wait_for(tmp_path / "log", '"event":"up"', up)
+        old = "def confirm(" if framework == "django" else "def async_in_process("
+        changed.write_text(changed.read_text().replace(old, "def renamed("))
+        wait_for(tmp_path / "log", "renamed", up)
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(30) == 0
+    finally:
+        up.kill()
+        up.wait()
+    told = (tmp_path / "log").read_text()
+    assert told.count('"event":"up"') == told.count('"event":"stopped"') == 2, told
+
+
+def wait_for(log: Path, text: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 60
+    while text not in log.read_text():
+        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
 
 
 def children_of(pid: int) -> list[int]:

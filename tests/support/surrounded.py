@@ -20,6 +20,25 @@ def plain_step(ctx: BaseContext) -> Iterator[None]:
     yield
 
 
+def named_step(name: object, ctx: BaseContext) -> Iterator[None]:
+    seen.set([*seen.get([]), f"{name} {ctx.task}"])
+    yield
+
+
+class Step:
+    def __init__(self, name: object) -> None:
+        self.name = name
+
+    def around(self, ctx: BaseContext) -> Iterator[None]:
+        return (yield from named_step(self.name, ctx))
+
+    @classmethod
+    def of_class(cls, ctx: BaseContext) -> Iterator[None]:
+        yield from named_step("class", ctx)
+
+    def task(self) -> None: ...
+
+
 def look(fails: bool = False) -> list[str]:
     if fails:
         raise LookupError("no such card")

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from duetime import InvalidInput
-from duetime.client.server_address import ADMIN_KEY, SERVER_URL, find_server
+from duetime.client.server_address import ADMIN_KEY, SERVER_URL, find_server, is_served
 from duetime.settings import Settings
 from duetime.store.sqlite.ownership import Ownership
+from tests.support.file_owner import owned_by_another_process
 
 OWN = "http://127.0.0.1:8420"
 
@@ -48,7 +49,7 @@ def test_beside_postgresql_the_error_names_the_address_and_a_key(tmp_path: Path)
 def test_a_process_that_uses_its_own_file_still_finds_its_server(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     assert settings.sqlite_file is not None
-    owned = Ownership(settings.sqlite_file, serves=True)
+    owned = Ownership(settings.sqlite_file, serves=tmp_path)
     owned.take()
     try:
         with pytest.raises(InvalidInput, match="serves no API"):
@@ -57,3 +58,32 @@ def test_a_process_that_uses_its_own_file_still_finds_its_server(tmp_path: Path)
         assert find_server(settings) == (OWN, None)
     finally:
         owned.release()
+
+
+@pytest.mark.parametrize("name", ["by its url", "by another folder", "by a link", "from another working folder"])
+def test_the_server_of_a_file_is_found_however_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    server, elsewhere = tmp_path / "server", tmp_path / "elsewhere"
+    server.mkdir()
+    elsewhere.mkdir()
+    file = server / "duetime.db"
+    asked = Settings(data_dir=elsewhere, database_url=f"sqlite:///{file}")
+    if name == "by another folder":
+        asked = Settings(data_dir=elsewhere / ".." / "server")
+    elif name == "by a link":
+        (elsewhere / "linked.db").symlink_to(file)
+        asked = Settings(data_dir=elsewhere, database_url=f"sqlite:///{elsewhere / 'linked.db'}")
+    elif name == "from another working folder":
+        monkeypatch.chdir(elsewhere)
+        asked = Settings(database_url="sqlite:///../server/duetime.db")
+    assert not is_served(asked)
+    with owned_by_another_process(file, server):
+        (elsewhere / SERVER_URL).write_text("http://127.0.0.1:1\n")  # of another server
+        (elsewhere / ADMIN_KEY).write_text("of another folder\n")
+        with pytest.raises(InvalidInput, match=f"has no address in {server}"):
+            find_server(asked)
+        (server / SERVER_URL).write_text(OWN + "\n")
+        (server / ADMIN_KEY).write_text("of the folder\n")
+        assert is_served(asked)
+        assert find_server(asked) == (OWN, "of the folder")

@@ -434,3 +434,14 @@ class TestEncryptionKeys:
 
     def test_they_are_not_shown(self) -> None:
         assert "MDEy" not in repr(loaded(environ={"DUETIME_ENCRYPTION_KEYS": self.KEY}))
+
+
+def test_values_in_python_may_be_text() -> None:
+    given = Settings(data_dir="data", grace="1m", slots="3", queues="a, b", tls_cert="c.pem")  # type: ignore[arg-type]
+    assert (given.data_dir, given.sqlite_file) == (Path("data"), Path("data/duetime.db"))
+    assert (given.grace, given.slots, given.queues) == (timedelta(minutes=1), 3, ("a", "b"))
+    assert given == Settings(
+        data_dir=Path("data"), grace=timedelta(minutes=1), slots=3, queues=("a", "b"), tls_cert=Path("c.pem")
+    )
+    with pytest.raises(SettingsError, match=r"^grace: grace is 'soon': .*accepted: "):
+        Settings(grace="soon")  # type: ignore[arg-type]

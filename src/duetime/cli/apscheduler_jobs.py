@@ -1,5 +1,6 @@
 """Reads the jobs of an APScheduler 3 scheduler or job store. It only reads: nothing is started, and nothing is run."""
 
+import inspect
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,9 @@ from duetime.clock import SystemClock
 from duetime.errors import InvalidInput
 
 _DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_MOST = 1_000
+"""How many missed runs duetime makes up for at most."""
+_EVER = 36_525 * 86_400.0
 _NTH = {"1st": "1", "2nd": "2", "3rd": "3", "4th": "4", "5th": "5"}
 
 
@@ -47,14 +51,12 @@ def read_jobs(jobs: Iterable[Any], queue: str | None) -> tuple[list[Found], list
 def _read(job: Any, queue: str | None) -> Found:
     if not job.func_ref:
         raise _Unreadable("its function has no name to import it by")
-    if job.args:
-        raise _Unreadable("its arguments have no names: pass them as kwargs")
     if getattr(job, "next_run_time", job) is None:
         raise _Unreadable("it is paused")
     notes: list[str] = []
     body = {
         "task": job.func_ref.replace(":", "."),
-        "args": dict(job.kwargs),
+        "args": _arguments(job),
         "key": f"apscheduler:{job.id}",
         "name": str(job.name)[:80],
         **_when(job.trigger, notes),
@@ -66,10 +68,37 @@ def _read(job: Any, queue: str | None) -> Found:
         body["overlap"] = "skip" if most == 1 else "allow"
         if most != 1:
             notes.append(f"runs may overlap without the limit of {most}")
-        grace = getattr(job, "misfire_grace_time", 1)
-        late = {"mode": "latest"} if grace is None else {"mode": "skip", "after": float(grace)}
-        body["misfire"] = late if getattr(job, "coalesce", True) else {"mode": "all"}
+        body["misfire"] = _misfire(job, notes)
     return Found(str(job.id), body, tuple(notes))
+
+
+def _arguments(job: Any) -> dict[str, Any]:
+    """By name, as duetime stores them."""
+    positional, named = list(job.args or ()), dict(job.kwargs)
+    if not positional:
+        return named
+    function = getattr(job, "func", None)
+    # The function may be a task of duetime's by now.
+    signature = getattr(getattr(function, "definition", None), "signature", None)
+    try:
+        parameters = (signature or inspect.signature(function)).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise _Unreadable(
+            "its arguments have no names, and its function is unknown here: pass them as kwargs"
+        ) from None
+    names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if len(positional) > len(names):
+        raise _Unreadable(f"it has {len(positional)} arguments, and its function has names for {len(names)}")
+    return {**dict(zip(names, positional, strict=False)), **named}
+
+
+def _misfire(job: Any, notes: list[str]) -> dict[str, Any]:
+    grace = getattr(job, "misfire_grace_time", 1)
+    if getattr(job, "coalesce", True):
+        return {"mode": "latest"} if grace is None else {"mode": "skip", "after": float(grace)}
+    if grace is None:
+        notes.append(f"of missed runs the newest {_MOST:,} are made up")
+    return {"mode": "all", "most": _MOST, "age": _EVER if grace is None else float(grace)}
 
 
 def _when(trigger: Any, notes: list[str]) -> dict[str, Any]:

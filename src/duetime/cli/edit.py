@@ -4,17 +4,16 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from duetime.cli.job_options import Args, Arguments, read_arguments
+from duetime.cli.job_options import Args, Arguments, arguments_as_given, read_arguments
 from duetime.cli.named_jobs import JobName, job_id_of
 from duetime.cli.server_commands import ServerCommand, server_command
 from duetime.errors import InvalidInput
 from duetime.spec.derived import OF_EDITS
 from duetime.spec.options import EditOptions
-from duetime.spec.resolved import TIMES
 
 _REMOVABLE = {each.flag.removeprefix("--"): each.name for each in OF_EDITS.values() if each.is_removable}
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(flag for flag, name in _REMOVABLE.items() if name not in TIMES),
+    **dict.fromkeys(_REMOVABLE),
     "tags": [],
     "args": {},
 }
@@ -35,12 +34,16 @@ def edit(
     ] = None,
     **options: Unpack[EditOptions],
 ) -> None:
-    """Change a job. Options that are not given stay unchanged. Arguments are replaced as a whole."""
+    """Change a job. Options that are not given stay unchanged: with a new time, the schedule keeps its time zone, its
+    bounds and its excluded days. Arguments are replaced as a whole."""
     replaced = read_arguments(arguments, args)
     changes: dict[str, Any] = {**options, **({} if replaced is None else {"args": replaced}), **_removed(without)}
     if not changes:
         raise InvalidInput("no change was given", field="jobs edit", remedy="see duetime jobs edit --help")
-    command.show(command.client.change_job(job_id_of(command, job), version=version, **changes))
+    job_id = job_id_of(command, job)
+    with arguments_as_given(arguments):
+        changed = command.client.change_job(job_id, version=version, **changes)
+    command.show(changed)
 
 
 def _removed(names: list[str] | None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Options of a job that several commands share, and how they are parsed."""
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import msgspec
@@ -59,6 +61,27 @@ def read_arguments(pairs: list[str] | None, args: str | None) -> dict[str, Any] 
             raise InvalidInput(f"{pair!r} is not an argument", field="arguments", remedy="name=text or name:=json")
         found[name.removesuffix(":")] = read_json(value, name[:-1]) if name.endswith(":") else value
     return found or None
+
+
+@contextmanager
+def arguments_as_given(pairs: list[str] | None) -> Iterator[None]:
+    """When an argument that was given as text is refused, and would be something else as JSON: say how to give that."""
+    try:
+        yield
+    except InvalidInput as error:
+        name = (error.field or "").removeprefix("args.")
+        text = next((text for key, equals, text in (each.partition("=") for each in pairs or ()) if key == name), None)
+        if text is None or error.remedy is not None or not _is_other_json(text):
+            raise
+        remedy = f"as JSON: {shlex.quote(f'{name}:={text}')}"
+        raise InvalidInput(error.message, field=error.field, remedy=remedy) from None
+
+
+def _is_other_json(text: str) -> bool:
+    try:
+        return not isinstance(msgspec.json.decode(text), str)
+    except msgspec.DecodeError:
+        return False
 
 
 def read_json(text: str, field: str) -> Any:

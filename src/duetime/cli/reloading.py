@@ -4,6 +4,8 @@ The child is the same command without the flag. It is stopped like any worker: i
 have the grace period. A child that ends by itself, because the app cannot be imported, has printed why: the next change
 starts another one. Signals go to the child, which has its own process group, one by one: the first stops gracefully,
 the second at once. The child holds the end of a pipe, so it also stops when this process is killed.
+
+A command of a web framework's (`flask duetime`, `manage.py duetime`) is started again as a command of the framework.
 """
 
 import asyncio
@@ -12,7 +14,8 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,9 @@ from duetime.process.signals import stopped_by_signals
 
 FLAG = "--reload"
 
+hosted_folders: ContextVar[Sequence[Path] | None] = ContextVar("hosted_folders", default=None)
+"""The folders of the framework's application, if this process is a command of a framework."""
+
 
 def run_reloading(app: str | None, *, json: bool) -> None:
     """Run this process's command until it is stopped."""
@@ -36,8 +42,28 @@ def run_reloading(app: str | None, *, json: bool) -> None:
         raise InvalidInput(
             f"{FLAG} needs the library watchfiles", field="reload", remedy="pip install 'duetime[reload]'"
         ) from None
+    folders = hosted_folders.get()
+    program = ["duetime"] if folders is None else started_program()
     arguments = [each for each in sys.argv[1:] if each != FLAG]
-    asyncio.run(_Reloader(arguments, watched(app), json=json).run())
+    paths = watched(app) if folders is None else outermost([Path.cwd(), *folders])
+    asyncio.run(_Reloader([*program, *arguments], paths, json=json).run())
+
+
+def started_program() -> list[str]:
+    """What Python runs in this process, as it is given to `python`: `-m` and a module, or the path of a script."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is None:
+        return [str(Path(sys.argv[0]).absolute())]
+    return ["-m", spec.name.removesuffix(".__main__")]
+
+
+def outermost(folders: Sequence[Path]) -> list[Path]:
+    """These folders without those that lie in another one."""
+    found: list[Path] = []
+    for folder in sorted({each.resolve() for each in folders if each.exists()}):
+        if not any(folder.is_relative_to(each) for each in found):
+            found.append(folder)
+    return found
 
 
 def watched(app: str) -> list[Path]:

@@ -15,6 +15,7 @@ from duetime.cli.options import MaybeAppName, Reload
 from duetime.cli.output import is_terminal, say, set_up_logging
 from duetime.cli.reloading import run_reloading
 from duetime.cli.settings_commands import DATABASE, EXECUTORS, LOGGING, SERVER, settings_command
+from duetime.errors import InvalidInput
 from duetime.settings import Settings
 from duetime.settings.kinds import without_password
 
@@ -92,6 +93,12 @@ def server(settings: Settings, *, json: bool) -> None:
     from duetime.node.assembly import Node
 
     start_logging(settings, json=json)
+    if settings.database_url is None and not settings.has_encryption:
+        raise InvalidInput(
+            f"no database is given, and the file {settings.sqlite_file} is for `duetime up`",
+            field="database_url",
+            remedy="set DUETIME_DATABASE_URL to a PostgreSQL database, or run duetime up MODULE:APP",
+        )
     node = Node(settings, serve=True, targets=settings.targets == "on")
     where = database_of(settings)
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from duetime.cli import completion
-from duetime.cli.job_options import Args, Arguments, check_object, read_arguments, read_json
+from duetime.cli.job_options import Args, Arguments, arguments_as_given, check_object, read_arguments, read_json
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.output import err
 from duetime.cli.run_view import show_run
@@ -58,13 +58,14 @@ def submit(
     elif task is None:
         remedy = "give a task, --target, --callback-url or --file"
         raise InvalidInput("is required", field="task", remedy=remedy)
-    receipt = command.client.create_job(
-        task,
-        target=None if target is None else read_json(target, "target"),
-        callback_url=callback_url,
-        args=read_arguments(arguments, args),
-        **options,
-    )
+    with arguments_as_given(arguments):
+        receipt = command.client.create_job(
+            task,
+            target=None if target is None else read_json(target, "target"),
+            callback_url=callback_url,
+            args=read_arguments(arguments, args),
+            **options,
+        )
     _warn(command, receipt.warnings)
     if timeout is None:
         command.show(receipt)
@@ -105,13 +106,14 @@ def schedule(
         options["when"] = timing
     elif options.keys().isdisjoint(("cron", "every", "when", "rrule", "after")):
         raise InvalidInput("WHEN is required", field="when", remedy="""such as 'every weekday at 9am', or --cron""")
-    receipt = command.client.create_job(
-        wanted,
-        target=None if target is None else read_json(target, "target"),
-        callback_url=callback_url,
-        args=read_arguments(arguments, args),
-        **options,
-    )
+    with arguments_as_given(arguments):
+        receipt = command.client.create_job(
+            wanted,
+            target=None if target is None else read_json(target, "target"),
+            callback_url=callback_url,
+            args=read_arguments(arguments, args),
+            **options,
+        )
     schedule = options.get("when") or options.get("cron") or options.get("rrule")
     zone = local_zone() if "tz" not in options and schedule is not None else None
     meant = zone is not None and schedule is not None and fires_by_another_clock(schedule, zone)

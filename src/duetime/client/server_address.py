@@ -1,5 +1,5 @@
 """The address and the key of the server, for clients that are given none: from the settings, else from the data folder
-of a `duetime up` on this machine.
+of a `duetime up` on this machine. The server of an SQLite file names its folder in the lock of the file.
 """
 
 import os
@@ -33,17 +33,18 @@ def with_settings(
 def find_server(settings: Settings) -> tuple[str, str | None]:
     """The address and the key. The root key of the data folder is for the server of that folder: no other address gets
     it. Raises `InvalidInput` with the ways to give them."""
-    own = _read(settings.data_dir / SERVER_URL)
+    folder = _server_folder(settings)
+    own = _read(folder / SERVER_URL)
     url = settings.url or own
     if settings.url is None:
-        _refuse_without_server(settings, own)
+        _refuse_without_server(settings, folder, own)
     assert url is not None
     if settings.key is None and own is not None and url.rstrip("/") == own.rstrip("/"):
-        return url, _read(settings.data_dir / ADMIN_KEY)
+        return url, _read(folder / ADMIN_KEY)
     return url, settings.key
 
 
-def _refuse_without_server(settings: Settings, own: str | None) -> None:
+def _refuse_without_server(settings: Settings, folder: Path, own: str | None) -> None:
     """Raise `InvalidInput` if no server runs on the data folder. An address that a killed server has left there is not
     one: another process may use the file since."""
     if settings.sqlite_file is None:
@@ -67,21 +68,32 @@ def _refuse_without_server(settings: Settings, own: str | None) -> None:
         )
     if own is None and owner is not None and owner.serves:
         raise InvalidInput(
-            f"process {owner.process} serves {settings.sqlite_file}, but has no address in {settings.data_dir}",
+            f"process {owner.process} serves {settings.sqlite_file}, but has no address in {folder}",
             field="url",
             remedy="wait until it is up, or give its --data-dir",
         )
     if own is None:
         raise InvalidInput(
-            f"no server is given, and none runs on {settings.data_dir}",
+            f"no server is given, and none runs on {settings.database_url or folder}",
             field="url",
             remedy="start `duetime up`, or set DUETIME_URL and DUETIME_KEY",
         )
 
 
 def is_served(settings: Settings) -> bool:
-    """Whether a server runs on the data folder."""
-    return settings.database_url is None and _read(settings.data_dir / SERVER_URL) is not None
+    """Whether a server runs on the SQLite file."""
+    return settings.sqlite_file is not None and _read(_server_folder(settings) / SERVER_URL) is not None
+
+
+def _server_folder(settings: Settings) -> Path:
+    """The data folder of the server. The data folder of these settings is another one where only the file is the same:
+    it was given by its URL, or the process has another working folder."""
+    if settings.sqlite_file is None:
+        return settings.data_dir
+    from duetime.store.sqlite.ownership import owner_of
+
+    owner = owner_of(settings.sqlite_file)
+    return settings.data_dir if owner is None or owner.data_dir is None else owner.data_dir
 
 
 def _read(path: Path) -> str | None:

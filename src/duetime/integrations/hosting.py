@@ -2,7 +2,8 @@
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from duetime.embedded.app import App
 from duetime.errors import SettingsError
 from duetime.settings import Settings, load
 
+_INSTALLED = {"site-packages", "dist-packages"}
 _WITH_APP = ("up", "worker", "doctor")
 """Commands that take an app."""
 
@@ -28,14 +30,18 @@ def configure(app: App, given: Mapping[str, Any], source: str) -> None:
     app.configure(load(None, os.environ, named))
 
 
-def run_command(arguments: Sequence[str], app_name: str, given: Mapping[str, Any], program: str) -> None:
-    """Run the `duetime` command with these settings. Commands that take an app get the framework's. It ends the
-    process."""
+def run_command(
+    arguments: Sequence[str], app_name: str, given: Mapping[str, Any], program: str, folders: Iterable[str]
+) -> None:
+    """Run the `duetime` command with these settings. Commands that take an app get the framework's. `--reload` watches
+    `folders` beside the working folder, unless their packages are installed. It ends the process."""
     from duetime.cli.main import application
+    from duetime.cli.reloading import hosted_folders
 
     os.environ |= {f"DUETIME_{name.upper()}": _text(value) for name, value in given.items() if value is not None}
     if arguments and arguments[0] in _WITH_APP:
         arguments = [arguments[0], app_name, *arguments[1:]]
+    hosted_folders.set([Path(each) for each in folders if not _INSTALLED.intersection(Path(each).parts)])
     application(args=list(arguments), prog_name=program)
 
 

@@ -68,8 +68,12 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 async def diagnose(settings: Settings, *, restored: bool = False) -> AsyncIterator[Finding]:
     """The findings, in the order of what depends on what. `restored`: a copy that no server or worker uses."""
     if settings.sqlite_file is not None:
-        for finding in (*_of_file(settings.sqlite_file, restored=restored), *await _key_of_file(settings)):
-            yield finding
+        if settings.url is None or settings.database_url is not None or restored:  # else the server has the database
+            for finding in (
+                *_of_file(settings, settings.sqlite_file, restored=restored),
+                *await _key_of_file(settings),
+            ):
+                yield finding
         if settings.url is not None or is_served(settings):
             for finding in await _server(settings):
                 yield finding
@@ -334,14 +338,14 @@ async def _server(settings: Settings) -> list[Finding]:
 # SQLite
 
 
-def _of_file(path: Path, *, restored: bool) -> list[Finding]:
+def _of_file(settings: Settings, path: Path, *, restored: bool) -> list[Finding]:
     from duetime.store.sqlite.file_inspection import inspect_file
 
     try:
         file = inspect_file(path)
     except DuetimeError as error:
         return [failed("schema" if isinstance(error, SchemaMismatch) else "database", error)]
-    of_processes = () if restored else (_workers_of(file),)
+    of_processes = () if restored or settings.url is not None else (_workers_of(file),)
     return [_file(path, file), _schema_of(file), *_disk(path), *of_processes]
 
 

@@ -39,7 +39,8 @@ from duetime.spec.options import TaskOptions
 from duetime.store.protocol.store import Store
 from duetime.worker.context import Context, SyncContext
 from duetime.worker.hooks import FailedAttempt, Hooks, SucceededAttempt
-from duetime.worker.middleware import Middleware, check_middleware
+from duetime.worker.middleware import Middleware, check_carried, check_middleware
+from duetime.worker.task import Place
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -146,6 +147,8 @@ class App(Submission):
         """Run this generator function around each attempt of this app's tasks: what it does before its `yield` happens
         before the function, the rest after it. It gets the context of the attempt."""
         check_middleware(function)
+        if any(task.definition.place is Place.PROCESS for task in self._tasks.values()):
+            check_carried(function)
         self.middlewares.append(function)
         return function
 

@@ -41,7 +41,7 @@ class StoredJobs:
         **changes: Unpack[EditOptions],
     ) -> Job:
         """Change the given options of a job; None removes an option. `args` is a call of the job's task with its new
-        arguments. A schedule is given as a whole, with its bounds.
+        arguments. With a new time, a schedule keeps its zone, its bounds and its excluded days.
 
         With `version=`, raises `StaleVersion` if another edit came first. A new schedule starts from now. Any other
         change keeps the schedule, and also applies to runs that wait for a worker.

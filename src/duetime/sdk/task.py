@@ -24,7 +24,7 @@ from duetime.spec.options import ScheduleOptions, SubmitOptions, TaskOptions
 from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve, written_defaults
 from duetime.worker.context import Context, SyncContext
 from duetime.worker.hooks import FailedAttempt, SucceededAttempt
-from duetime.worker.middleware import Middleware
+from duetime.worker.middleware import Middleware, check_carried
 from duetime.worker.task import TaskDefinition, define
 
 P = ParamSpec("P")
@@ -402,6 +402,16 @@ def _define(
             field="process",
             remedy="move it to the top level of its module",
         )
+    bound_to = getattr(function, "__self__", None)
+    if process and bound_to is not None and not inspect.isclass(bound_to):
+        raise InvalidInput(
+            f"{shown} is the method of an object, which its own process cannot import",
+            field="process",
+            remedy="use a function or a static method",
+        )
+    if process:
+        for each in around:
+            check_carried(each)
     if name is None:
         name = name_of(function)
     return define(check_not_reserved(check_name(name, "task")), function, process=process, around=around)

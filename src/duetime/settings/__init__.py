@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -33,7 +33,8 @@ _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every setting, with its default. `load` reads and validates what a user gave."""
+    """Every setting, with its default. `load` reads and validates what a user gave. Values that are given here may be
+    text, as in a file: `Settings(data_dir="data", grace="1m")`."""
 
     database_url: Annotated[
         str | None,
@@ -402,6 +403,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.duration("How often a node runs a canary job through the whole path; 0s: never.", "0s", "1h"),
     ] = timedelta(minutes=1)
 
+    def __post_init__(self) -> None:
+        for name in _NOT_TEXT:
+            if isinstance(value := getattr(self, name), str):
+                msgspec.structs.force_setattr(self, name, _read(name, _Given(name, value)))
+
     @property
     def sqlite_file(self) -> Path | None:
         """The embedded database's file, or None on PostgreSQL."""
@@ -456,6 +462,12 @@ def _kinds() -> dict[str, kinds.Kind]:
 
 
 _KINDS = _kinds()
+_NOT_TEXT = [
+    name
+    for name, hint in get_type_hints(Settings).items()
+    if hint not in (str, str | None) and get_origin(hint) is not Literal
+]
+"""The settings whose values are no text, though text may be given."""
 _NEEDS = {
     "tls_key": "tls_cert",
     "tls_client_ca": "tls_cert",

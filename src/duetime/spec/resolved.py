@@ -31,7 +31,18 @@ from duetime.model.job import (
 )
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, check_zone, make_schedule, needs_now
+from duetime.model.schedule import (
+    BOUNDS,
+    KINDS,
+    NOW,
+    After,
+    Once,
+    Schedule,
+    check_zone,
+    edited,
+    make_schedule,
+    needs_now,
+)
 from duetime.spec.derived import OF_EDITS, OF_TENANTS, OPTIONS, POLICIES
 from duetime.spec.kinds import plainest, read_retry
 from duetime.spec.request_hash import request_hash
@@ -217,11 +228,9 @@ def edit(
     decoded: bool = False,
     zone: str = NOTHING_GIVEN.zone,
 ) -> Changes:
-    """The changes that these options make to a job; None removes an option. `zone` is that of a new schedule that names
-    none."""
-    base = Resolved(
-        job.queue, job.tier, job.timeout_ms, job.options, schedule=job.schedule, retry=job.options.retry, zone=zone
-    )
+    """The changes that these options make to a job; None removes an option. `zone` is that of a schedule that gets its
+    first one."""
+    base = Resolved(job.queue, job.tier, job.timeout_ms, job.options, schedule=job.schedule, retry=job.options.retry)
     read: dict[str, Any] = {}
     readers = _READ_DECODED if decoded else _READ
     for name, value in given.items():
@@ -232,12 +241,10 @@ def edit(
         elif not OF_EDITS[name].is_removable:
             raise InvalidInput("cannot be removed", field=name, remedy="omit it, or set a value")
     times = TIMES & given.keys()
-    if times and times.isdisjoint(KINDS):
-        raise InvalidInput(
-            "a schedule can only be changed as a whole",
-            field=next(name for name in given if name in times),
-            remedy="also set cron, rrule, every, run_at or when",
-        )
+    if times:
+        timing = {name: read.pop(name) for name in times if name in read}
+        schedule = edited(job.schedule, timing, times - timing.keys(), now=now, usual_zone=zone)
+        base = msgspec.structs.replace(base, schedule=schedule)
     after = _apply(_without(base, [name for name, value in given.items() if value is None]), read, now)
     old, new = msgspec.structs.asdict(base.options), msgspec.structs.asdict(after.options)
     return Changes(

@@ -29,7 +29,8 @@ def _store_for(settings: Settings, *, serves: bool, lock_timeout: float) -> Stor
     if file is not None:
         from duetime.store.sqlite import SqliteStore
 
-        return SqliteStore(file, serves=serves, lock_timeout=lock_timeout, lanes_per_tenant=settings.lanes_per_tenant)
+        folder = settings.data_dir if serves else None
+        return SqliteStore(file, serves=folder, lock_timeout=lock_timeout, lanes_per_tenant=settings.lanes_per_tenant)
     assert settings.database_url is not None
     from duetime.store.postgres import PostgresStore
 

@@ -151,7 +151,7 @@ else:
     )
     JobPatch = patch_struct(
         *("JobPatch", OF_EDITS.values(), PatchWhat),
-        doc="Changes to a job. A schedule is replaced as a whole: its kind and its bounds.",
+        doc="Changes to a job. With a new time, the schedule keeps its zone, its bounds and its excluded days.",
     )
     _IN_A_LIST = JobSummary.__struct_fields__
     JobView = answer_struct(

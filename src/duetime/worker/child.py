@@ -5,6 +5,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -12,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context as Variables
 from contextvars import copy_context
 from datetime import datetime
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from socket import socket
 from struct import Struct
 from typing import Any
@@ -29,17 +30,19 @@ from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.frames import Pipe
 from duetime.worker.import_guard import importing, never_starts
-from duetime.worker.middleware import Middleware, run_around
+from duetime.worker.middleware import Carried, Middleware, run_around
 from duetime.worker.task import TaskDefinition, define
 
 _ANY_WORKER = UUID(int=0)
+_OBJECTS = 64
+"""How many middlewares are kept. One whose object changes is pickled anew."""
 
 TICKET = Struct("=Q")
 """The number of an order that the child may begin."""
 
-Kind = tuple[str, str, str, str, int, tuple[int, int], tuple[tuple[str, str], ...]]
+Kind = tuple[str, str, str, str, int, tuple[int, int], tuple[Carried, ...]]
 """What many orders share: the function's module and name, the task, the queue, the tenant, the limits of results and
-of log lines, and the names of the middleware."""
+of log lines, and the middleware."""
 Order = tuple[int, int, bytes, bytes, tuple[Any, ...], str | None]
 """Its number, the place of its kind in the batch, the ids of its run and its job, the other fields of the claim, and
 its trace. Messages about the attempt carry the number. A thread that a function left behind sends the number of its own
@@ -139,8 +142,8 @@ def _attempt(attempt: _Attempt, imported: set[str]) -> Outcome:
     module, qualname, task, _, _, (max_result, _), around = attempt.kind
     runner = _Runner()
     try:
+        middlewares = [find_middleware(*each) for each in around]  # first: it may prepare the process for the task
         definition = find_definition(task, module, qualname)
-        middlewares = [find_middleware(*name) for name in around]
         if module not in imported:
             imported.add(module)
             attempt.send("begun", None)
@@ -182,8 +185,13 @@ def _found(module: str, qualname: str) -> Any:
     return found
 
 
-@cache
-def find_middleware(module: str, qualname: str) -> Middleware:
+@lru_cache(_OBJECTS)
+def find_middleware(module: str, qualname: str, content: bytes | str | None) -> Middleware:
+    if isinstance(content, bytes):
+        with importing():
+            return pickle.loads(content)  # type: ignore[no-any-return]
+    if content is not None:
+        raise RuntimeError(f"the middleware {qualname} cannot be pickled for a child process: {content}")
     try:
         return _found(module, qualname)  # type: ignore[no-any-return]
     except (ImportError, AttributeError) as error:

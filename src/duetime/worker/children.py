@@ -34,7 +34,7 @@ from duetime.worker import child
 from duetime.worker.child import TICKET, Batch, Kind, Order
 from duetime.worker.frames import NO_QUESTION, Unpacker, pack
 from duetime.worker.import_guard import child_name
-from duetime.worker.middleware import name_of
+from duetime.worker.middleware import carried
 from duetime.worker.running_attempt import Running
 
 _spawn = multiprocessing.get_context("spawn")
@@ -292,7 +292,7 @@ def _batch(first: int, attempts: Iterable[Running], limits: tuple[int, int]) -> 
         if place is None:
             place = places[shared] = len(kinds)
             function = definition.function
-            around = tuple((each.__module__, name_of(each)) for each in definition.around)
+            around = tuple(map(carried, definition.around))
             name = (function.__module__, function.__qualname__)
             kinds.append((*name, lane.task, lane.queue, lane.tenant_id, limits, around))
         run_id, job_id, *fields = astuple(running.claimed)

@@ -5,20 +5,28 @@ returns the result of the function, or raises its exception. A middleware may ra
 failure into a success. It runs where the function runs, in the same `contextvars` context: a variable that it sets is
 seen by the function. Async generators run on an event loop: around a plain function on the worker's, in a child process
 on one of its own.
+
+A child process imports a function by its module and name. The method of an object, and a partial, have no name there:
+they are pickled with their object or their arguments. A child loads them before the module of the task, so that
+unpickling may prepare the process for it (`integrations/django/apps.py`).
 """
 
 import inspect
+import pickle
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import Context as Variables
 from typing import Any, cast
 
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, reason_of
 from duetime.worker.context import BaseContext
 
 Around = Generator[None, Any, object] | AsyncGenerator[None, Any]
 Middleware = Callable[[BaseContext], Around]
 RunOnLoop = Callable[[Coroutine[Any, Any, object], Variables], object]
 """Runs a coroutine on an event loop, with these variables, and waits for it."""
+Carried = tuple[str, str, bytes | str | None]
+"""A middleware on its way to a child process: its module and its name; and if it has none there, the pickled object, or
+as text why it cannot be pickled."""
 
 
 def check_middleware(middleware: object) -> None:
@@ -28,6 +36,33 @@ def check_middleware(middleware: object) -> None:
             field="middleware",
             remedy="write def or async def with one `yield`, which stands for the attempt",
         )
+
+
+def check_carried(middleware: Middleware) -> None:
+    """Refuse a middleware that a child process cannot find."""
+    _, name, content = carried(middleware)
+    if content is None and "<" in name:
+        raise InvalidInput(
+            f"{name} is defined inside another function, so tasks with process=True cannot import it in their process",
+            field="middleware",
+            remedy="define it at the top level of its module",
+        )
+    if isinstance(content, str):
+        raise InvalidInput(
+            f"{middleware!r} cannot be pickled for the processes of tasks with process=True: {content}",
+            field="middleware",
+            remedy="use a function at the top level of its module, or let the object define __reduce__",
+        )
+
+
+def carried(middleware: Middleware) -> Carried:
+    bound_to = getattr(middleware, "__self__", None)
+    if inspect.isroutine(middleware) and (bound_to is None or inspect.isclass(bound_to)):
+        return middleware.__module__, name_of(middleware), None
+    try:
+        return type(middleware).__module__, name_of(middleware), pickle.dumps(middleware)
+    except Exception as error:  # whatever the methods of the object raise
+        return type(middleware).__module__, name_of(middleware), reason_of(error)
 
 
 async def call_around(

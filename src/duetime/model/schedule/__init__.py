@@ -17,12 +17,14 @@ a crash loop cannot end a cron job, and any number of schedulers compute the sam
     exclusion, allowed                      excluded days, and the remaining ones
     parts                                   intervals, delays and bounds, each validated
     from_options, parse, words              from options, from one text, from plain language to a schedule
+    edited                                  what stays of a schedule when options of an edit replace others
     describe, preview                       from a schedule to text for people
 """
 
 from duetime.model.schedule.after import ONS, After, On, make_after
 from duetime.model.schedule.cron import Cron, make_cron
 from duetime.model.schedule.describe import exact_form, explain
+from duetime.model.schedule.edited import edited
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Exclusion, make_exclusion
 from duetime.model.schedule.from_options import BOUNDS, KINDS, DayMatch, make_schedule, match_days, needs_now
@@ -67,6 +69,7 @@ __all__ = [
     "check_moment",
     "check_zone",
     "decode_schedule",
+    "edited",
     "encode_schedule",
     "exact_form",
     "explain",

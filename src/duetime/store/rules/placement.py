@@ -60,7 +60,8 @@ def first_fire(placed: Placed, now: datetime, calendars: Sequence[Calendar] = ()
 
 
 def no_occurrence_left() -> InvalidInput:
-    return InvalidInput("has no occurrence left: nothing was changed", field="schedule", remedy="cancel the job")
+    remedy = "change its time or its end_at, or cancel the job"
+    return InvalidInput("has no occurrence left: nothing was changed", field="schedule", remedy=remedy)
 
 
 def past_note(asked: datetime | None, due_at: datetime) -> str | None:

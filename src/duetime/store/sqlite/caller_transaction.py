@@ -67,7 +67,7 @@ class CallerTransactionRole(Role):
             path or ":memory:",
             clock=self.database.clock,
             lanes_per_tenant=self.lane_book.most,
-            serves=False,
+            serves=None,
             lock_timeout=0.0,
             database=Database,
         )

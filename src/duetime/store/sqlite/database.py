@@ -53,7 +53,7 @@ class Database:
         *,
         on_rollback: Callable[[], None],
         on_ends: Callable[[], None] = lambda: None,
-        serves: bool = False,
+        serves: Path | None = None,
         lock_timeout: float = 0.0,
     ) -> None:
         self.path = path

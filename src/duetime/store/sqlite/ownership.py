@@ -4,9 +4,10 @@ The owner holds a lock on a file beside the database; the lock ends with the pro
 within one process, and a forked child does not inherit them, so a list of open files complements them. A process that
 holds the lock never opens the lock file again: closing any handle to it would release the lock.
 
-The lock file names its owner, and whether the owner serves: a server keeps the file for as long as it runs, and other
-processes reach it over HTTP. Any other owner needs the file only for a moment, so other processes wait. While they
-wait, they share a lock on a second file. The owner sees that lock, and releases the file.
+The lock file names its owner. A server keeps the file for as long as it runs, and other processes reach it over HTTP.
+The lock file also names the server's data folder, which has its address: the file itself may be elsewhere. Any other
+owner needs the file only for a moment, so other processes wait. While they wait, they share a lock on a second file.
+The owner sees that lock, and releases the file.
 """
 
 import errno
@@ -30,7 +31,7 @@ log = logging.getLogger("duetime.sqlite")
 _REMEDY = "stop it, or use PostgreSQL (DUETIME_DATABASE_URL)"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SERVES = "serves"
-_READ = 40
+_READ = 8_192
 _LOOK_EVERY = 0.02
 _TELL_AFTER = 1.0
 """Seconds after which a waiting process logs the owner."""
@@ -56,6 +57,8 @@ class Owner(NamedTuple):
     process: str
     serves: bool
     """Whether it is a server, which keeps the file for as long as it runs."""
+    data_dir: Path | None = None
+    """The data folder of the server."""
 
 
 def owner_of(path: Path) -> Owner | None:
@@ -101,12 +104,13 @@ def _waiting_file(resolved: Path) -> Path:
 
 
 def _read_owner(handle: int) -> Owner:
-    process, _, role = os.read(handle, _READ).decode("ascii", "replace").partition("\n")
-    return Owner(process.strip() or "another one", role.strip() == _SERVES)
+    process, role, folder, *_ = [*os.fsdecode(os.read(handle, _READ)).split("\n"), "", "", ""]
+    return Owner(process.strip() or "another one", role == _SERVES, Path(folder) if folder else None)
 
 
 class Ownership:
-    def __init__(self, path: Path, *, serves: bool = False, lock_timeout: float = 0.0) -> None:
+    def __init__(self, path: Path, *, serves: Path | None = None, lock_timeout: float = 0.0) -> None:
+        """`serves`: the data folder of a server."""
         self._path = path
         self._serves = serves
         self._lock_timeout = lock_timeout
@@ -178,8 +182,8 @@ class Ownership:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)
-            role = f"{_SERVES}\n" if self._serves else ""
-            os.write(handle, f"{os.getpid()}\n{role}".encode())
+            role = "" if self._serves is None else f"{_SERVES}\n{self._serves.resolve()}\n"
+            os.write(handle, os.fsencode(f"{os.getpid()}\n{role}"))
         except BlockingIOError:
             owner = _read_owner(handle)
             os.close(handle)

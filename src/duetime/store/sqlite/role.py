@@ -25,7 +25,7 @@ class Context:
         *,
         clock: Clock,
         lanes_per_tenant: int,
-        serves: bool,
+        serves: Path | None,
         lock_timeout: float,
         database: Callable[..., Database],
     ) -> None:

@@ -86,13 +86,13 @@ class SqliteStore(Store):
         *,
         clock: Clock = _SYSTEM_CLOCK,
         lanes_per_tenant: int = LANES_PER_TENANT,
-        serves: bool = False,
+        serves: Path | None = None,
         lock_timeout: float = 0.0,
         database: Callable[..., Database] = Database,
     ) -> None:
-        """A store that `serves` keeps its file for as long as it is open, and others reach it over HTTP; `lock_timeout`
-        is how many seconds `open` waits for a file that another process has for a moment. The simulation has a
-        `database` of its own."""
+        """`serves` is the data folder of a server: it keeps its file for as long as it is open, and others reach it
+        over HTTP. `lock_timeout` is how many seconds `open` waits for a file that another process has for a moment. The
+        simulation has a `database` of its own."""
         self.context = context = Context(
             path,
             clock=clock,

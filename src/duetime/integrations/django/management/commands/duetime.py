@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError
 
 from duetime.integrations.django.project_settings import project_settings
@@ -14,7 +15,8 @@ class Command(BaseCommand):  # type: ignore[misc]
 
     def run_from_argv(self, argv: Sequence[str]) -> None:
         # Its arguments are not Django's.
-        run_command(argv[2:], "duetime.integrations.django:app", project_settings(), "manage.py duetime")
+        folders = [each.path for each in apps.get_app_configs()]
+        run_command(argv[2:], "duetime.integrations.django:app", project_settings(), "manage.py duetime", folders)
 
     def handle(self, *args: Any, **options: Any) -> None:
         raise CommandError("run it as a process of its own: manage.py duetime …")
