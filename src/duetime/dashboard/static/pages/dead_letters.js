@@ -4,14 +4,14 @@ import { go, setQuery, useData } from "../core/data.js";
 import { act, complain, say } from "../core/doing.js";
 import { address, get, post } from "../core/http.js";
 import { ofKind } from "../core/live.js";
-import { listPage } from "../core/pages.js";
+import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
 import { may } from "../core/session.js";
 import { html, useRef, useState } from "../core/view.js";
 import { number, plural } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { BulkActions } from "../parts/bulk.js";
-import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../parts/basics.js";
+import { Badge, Empty, Head, Loading, Moment, NoneFound, Pager, Searching, Segments, Wrong } from "../parts/basics.js";
 import { Range, rangeFrom } from "../parts/range.js";
 
 const AT_ONCE = 100;
@@ -33,7 +33,7 @@ function List({ query }) {
   const key = JSON.stringify(filter);
   const place = placeIn(query);
   const { cursor } = place;
-  const { data: page, error, reload } = useData((signal) => listPage("/v1/dead-letters", { ...filter, page_size: 50, cursor }, signal), ["dead", key, cursor], { live: DIED });
+  const { data: page, error, reload, searching } = useList("/v1/dead-letters", { ...filter, page_size: 50, cursor }, ["dead", key, cursor], { live: DIED });
   const submit = (event) => {
     event.preventDefault();
     const { task, queue, error: text, ...span } = Object.fromEntries(new FormData(event.target));
@@ -56,8 +56,8 @@ function List({ query }) {
     ${filter.fingerprint && html`<p class="hint">One kind of error. <button class="plain tight" onClick=${() => setQuery({ fingerprint: null })}>Show all</button></p>`}
     ${page && page.items.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${filter} />`}
     <${Wrong} error=${error} />
-    ${!page && !error && html`<${Loading} />`}
-    ${page && !page.items.length && html`<div class="card"><${Empty} title="No dead letters match." /></div>`}
+    ${!page && !error && html`<${Searching} found=${searching} word="dead letters" />`}
+    ${page && !page.items.length && html`<${NoneFound} page=${page} place=${place} word="dead letters" />`}
     ${page && page.items.length > 0 && html`<div class="table dense"><table class="cards">
       <thead><tr><th scope="col">Task</th><th scope="col">Error</th><th scope="col">Failure</th><th scope="col">Queue</th><th scope="col">Attempts</th><th scope="col" aria-sort="descending">Due</th><th scope="col">Died</th>${may("control") && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}</tr></thead>
       <tbody>${page.items.map((run) => html`<tr key=${run.run_id}>

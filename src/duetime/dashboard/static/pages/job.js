@@ -3,12 +3,12 @@
 import { go, useData } from "../core/data.js";
 import { ask, get } from "../core/http.js";
 import { anything } from "../core/live.js";
-import { listPage } from "../core/pages.js";
+import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
 import { html } from "../core/view.js";
 import { date, length, moment, number, relative, title } from "../core/words.js";
 import { wallAt, zone } from "../core/zone.js";
-import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { Badge, Bars, Exact, Head, Loading, Moment, NoneFound, Pager, Wrong } from "../parts/basics.js";
 import { MaybeInStream } from "../parts/in_streams.js";
 import { JobButtons, isOver, nameOf } from "../parts/job_actions.js";
 import { Masked } from "../parts/masked.js";
@@ -19,11 +19,7 @@ export function Job({ id, query }) {
   const { data: job, error, reload } = useData((signal) => get(`/v1/jobs/${id}`, {}, signal), ["job", id], { live: anything });
   const place = placeIn(query);
   const { cursor } = place;
-  const { data: runs } = useData(
-    (signal) => listPage(`/v1/jobs/${id}/runs`, { page_size: 20, cursor }, signal),
-    ["runs of", id, cursor],
-    { live: anything },
-  );
+  const { data: runs } = useList(`/v1/jobs/${id}/runs`, { page_size: 20, cursor }, ["runs of", id, cursor], { live: anything });
   const { data: recent } = useData((signal) => get("/v1/recent-runs", { job_ids: id, count: 30 }, signal), ["recent", id], {
     live: anything,
   });
@@ -48,7 +44,7 @@ export function Job({ id, query }) {
         <section aria-labelledby="runs">
           <h2 id="runs" class="hidden-words">Runs</h2>
           ${runs && runs.items.length > 0 && html`<${RunTable} runs=${runs.items} withTask=${false} />`}
-          ${runs && !runs.items.length && html`<div class="card"><${Empty} title="No runs yet." /></div>`}
+          ${runs && !runs.items.length && html`<${NoneFound} page=${runs} place=${place} word="runs" title="No runs yet." />`}
           <${Pager} page=${runs} place=${place} word="runs" />
         </section>
       </div>

@@ -1,13 +1,13 @@
 // Runs: current and past ones, newest first.
 
-import { go, useData } from "../core/data.js";
+import { go } from "../core/data.js";
 import { address } from "../core/http.js";
 import { anything } from "../core/live.js";
-import { listPage } from "../core/pages.js";
+import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
 import { html } from "../core/view.js";
 import { title } from "../core/words.js";
-import { Empty, Head, Loading, Pager, Wrong } from "../parts/basics.js";
+import { Head, NoneFound, Pager, Searching, Wrong } from "../parts/basics.js";
 import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
 import { Range, rangeFrom } from "../parts/range.js";
@@ -20,11 +20,7 @@ export function Runs({ query }) {
   const key = JSON.stringify(filter);
   const place = placeIn(query);
   const { cursor } = place;
-  const { data: page, error } = useData(
-    (signal) => listPage("/v1/runs", { ...filter, page_size: 50, cursor }, signal),
-    ["runs", key, cursor],
-    { live: anything },
-  );
+  const { data: page, error, searching } = useList("/v1/runs", { ...filter, page_size: 50, cursor }, ["runs", key, cursor], { live: anything });
   const submit = (event) => {
     event.preventDefault();
     const { status, task, queue, ...span } = Object.fromEntries(new FormData(event.target));
@@ -46,9 +42,9 @@ export function Runs({ query }) {
     </form>
     <${BulkActions} objects="runs" filter=${Object.fromEntries(Object.entries(filter).filter(([, value]) => value))} />
     <${Wrong} error=${error} />
-    ${!page && !error && html`<${Loading} />`}
+    ${!page && !error && html`<${Searching} found=${searching} word="runs" />`}
     ${page && page.items.length > 0 && html`<${RunTable} runs=${page.items} />`}
-    ${page && !page.items.length && html`<div class="card"><${Empty} title="No runs match." /></div>`}
+    ${page && !page.items.length && html`<${NoneFound} page=${page} place=${place} word="runs" />`}
     ${page && html`<${InStreams} found=${page.in_streams} />`}
     <${Pager} page=${page} place=${place} word="runs" />`;
 }
