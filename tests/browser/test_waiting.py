@@ -36,7 +36,9 @@ def test_a_run_names_the_run_that_it_waits_for(looking: Looking) -> None:
     page = looking.go(f"/runs/{second['run_id']}")
     reasons = page.get_by_role("region", name="Why it waits")
     expect(reasons).to_contain_text("Its concurrency key 'only one' is in use: 1 of 1 runs hold it.")
-    reasons.get_by_role("link").click()
+    link = reasons.get_by_role("link")
+    expect(link).to_have_text(f"run {first['run_id']}")
+    link.click()
     expect(page).to_have_url(f"{looking.shop.url}/runs/{first['run_id']}")
     for made in (first, second):
         looking.shop.ask("POST", f"/v1/runs/{made['run_id']}/cancel", {})

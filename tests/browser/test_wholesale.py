@@ -48,9 +48,9 @@ def test_a_bulk_action_is_stopped(looking: Looking) -> None:
 
 
 def test_a_part_of_a_text_finds_a_job(looking: Looking) -> None:
-    looking.shop.submit("ping", name="Quarterly ledger", every="1h", tags=["finance-eu"], owner="acme-42")
+    made = looking.shop.submit("ping", name="Quarterly ledger", every="1h", tags=["finance-eu"], owner="acme-42")
     page = looking.go("/jobs")
-    for text in ("LEDGER", "nance-e", "cme-4"):
+    for text in ("LEDGER", "nance-e", "cme-4", made["job_id"][:-1]):
         page.get_by_role("searchbox", name="Search text").fill(text)
         page.get_by_role("button", name="Find").click()
         page.wait_for_url(f"**search={text}*")
