@@ -99,6 +99,38 @@ def test_a_replay_with_changes_keeps_how_the_job_runs(looking: Looking) -> None:
         assert after["target"] == (wish["target"] | {"url": f"{url}two"} if "target" in wish else None)
 
 
+def test_large_numbers_stay_what_they_are(looking: Looking) -> None:
+    large = {"order": 9007199254740993, "more": {"ids": [-9223372036854775807, 1], "ratio": 0.1}}
+    made = looking.shop.submit("nobody_has_large", args=large)
+    page = looking.go(f"/runs/{made['run_id']}")
+    args = page.get_by_role("region", name="Arguments")
+    expect(args).to_contain_text('"order": "••••••"')
+    args.get_by_role("button", name="Show values").click()
+    for text in ('"order": 9007199254740993', "-9223372036854775807"):
+        expect(args).to_contain_text(text)
+    looking.shop.ask("POST", f"/v1/runs/{made['run_id']}/cancel", {})
+    page.reload()
+    page.get_by_role("link", name="Replay with changes").click()
+    field = page.get_by_label("Arguments, as JSON")
+    field.fill(field.input_value().replace("0.1", "1e400"))
+    field.fill(field.input_value().replace("1e400", "0.25"))
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.wait_for_url("**/runs/*")
+    run = looking.shop.ask("GET", "/v1/runs/" + page.url.rpartition("/")[2])
+    assert run["args"] == large | {"more": large["more"] | {"ratio": 0.25}}  # type: ignore[operator]
+    page.goto(f"{looking.shop.url}/jobs/{run['job_id']}/edit")
+    page.get_by_label("Name", exact=True).fill("Large")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url(f"**/jobs/{run['job_id']}")
+    assert looking.shop.ask("GET", f"/v1/jobs/{run['job_id']}")["args"] == run["args"]
+
+
+def test_large_numbers_of_a_result_are_shown(looking: Looking) -> None:
+    made = looking.shop.submit("count_to", args={"number": 2**60 + 1})
+    page = looking.go(f"/runs/{made['run_id']}")
+    expect(page.get_by_role("region", name="Result")).to_contain_text(str(2**60 + 1))
+
+
 def test_news_come_without_a_reload(looking: Looking) -> None:
     page = looking.go("/jobs?tag=fresh")
     expect(page.get_by_text("No jobs match.")).to_be_visible()

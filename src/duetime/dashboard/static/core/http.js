@@ -1,6 +1,7 @@
 // Requests to the API. The session is a cookie that scripts cannot read. The server accepts a changing request only from
 // this page's own origin, which the browser confirms.
 
+import { readAnswer } from "./json.js";
 import { namedTenant } from "./place.js";
 
 export class Problem extends Error {
@@ -38,7 +39,7 @@ export async function ask(method, path, { query, body, headers, signal } = {}) {
     headers: headersFor({ ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers }),
     body: body === undefined ? undefined : JSON.stringify(body),
   });
-  if (answer.ok) return answer.json();
+  if (answer.ok) return readAnswer(await answer.text());
   const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
   if (problem.status === 401 && path !== "/login") sessionIsOver();
   throw problem;

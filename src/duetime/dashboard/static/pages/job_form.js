@@ -5,6 +5,7 @@ import { act } from "../core/doing.js";
 import { ask, get, post } from "../core/http.js";
 import { boundsOf, changesOf, empty, exampleOf, fieldsOf, isList, isNumber, isObject, scheduleOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
 import { OPTIONS } from "../core/job_options.js";
+import { readJson } from "../core/json.js";
 import { fits, formOf } from "../core/schema.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { ZONES } from "../core/zone.js";
@@ -149,7 +150,7 @@ function Arguments({ task, tasks, text, field, error, change }) {
 
 function parsed(text) {
   try {
-    const found = JSON.parse(text || "{}");
+    const found = readJson(text || "{}");
     return found && typeof found === "object" && !Array.isArray(found) ? found : null;
   } catch {
     return null;
