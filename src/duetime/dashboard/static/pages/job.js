@@ -68,11 +68,28 @@ export function Job({ id, query }) {
     </div>`;
 }
 
+const SHOWN = 5;
+
+/** The next fires: of the whole schedule, and no more than `max_runs` lets the job make. Runs that are made ahead of their
+ * time are counted in `made` already. */
 function Next({ job }) {
-  const body = { schedule: job.schedule.exact, tz: job.schedule.tz, start: job.next_run, count: 5 };
-  const { data } = useData((signal) => ask("POST", "/v1/schedules/preview", { body, signal }), ["next", body]);
-  if (!data) return html`<${Exact} at=${job.next_run} />`;
-  return html`<${FireList} fires=${data.fires} />`;
+  const { exact, tz, start_at, end_at, exclude } = job.schedule;
+  const bounds = { start_at, end_at, exclude };
+  const given = Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== null));
+  const body = { schedule: exact, tz, ...given, start: job.next_run, count: SHOWN };
+  const { data } = useData(
+    async (signal) => {
+      const [{ fires }, ahead] = await Promise.all([
+        ask("POST", "/v1/schedules/preview", { body, signal }),
+        job.max_runs === null ? null : get(`/v1/jobs/${job.job_id}/runs`, { start_time: job.next_run, page_size: SHOWN }, signal),
+      ]);
+      const left = ahead ? job.max_runs - job.made + ahead.items.length : SHOWN;
+      return { fires: fires.slice(0, left), isLast: left < SHOWN || fires.length < SHOWN };
+    },
+    ["next", body, job.made, job.max_runs],
+  );
+  if (!data || !data.fires.length) return html`<${Exact} at=${job.next_run} />`;
+  return html`<${FireList} fires=${data.fires} />${data.isLast && html`<p class="hint">These are its last runs.</p>`}`;
 }
 
 /** A fire in its own time zone. */

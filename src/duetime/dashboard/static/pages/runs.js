@@ -16,15 +16,15 @@ import { RunTable } from "../parts/run_table.js";
 const STATUSES = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"];
 
 export function Runs({ query }) {
-  const filter = { status: query.status, task: query.task, queue: query.queue, start_time: query.start_time, end_time: query.end_time };
+  const filter = { status: query.status, task: query.task, queue: query.queue, owner: query.owner, start_time: query.start_time, end_time: query.end_time };
   const key = JSON.stringify(filter);
   const place = placeIn(query);
   const { cursor } = place;
   const { data: page, error, searching } = useList("/v1/runs", { ...filter, page_size: 50, cursor }, ["runs", key, cursor], { live: anything });
   const submit = (event) => {
     event.preventDefault();
-    const { status, task, queue, ...span } = Object.fromEntries(new FormData(event.target));
-    go(address("/runs", { status, task, queue, ...rangeFrom(span) }));
+    const { status, task, queue, owner, ...span } = Object.fromEntries(new FormData(event.target));
+    go(address("/runs", { status, task, queue, owner, ...rangeFrom(span) }));
   };
   return html`<${Head} title="Runs">Newest first, by due time.</${Head}>
     <form class="finder" role="search" onSubmit=${submit} key=${key}>
@@ -37,6 +37,7 @@ export function Runs({ query }) {
       </label>
       <label><span class="hidden-words">Task</span><input name="task" type="search" placeholder="Task" defaultValue=${filter.task || ""} /></label>
       <label><span class="hidden-words">Queue</span><input name="queue" type="search" placeholder="Queue" defaultValue=${filter.queue || ""} /></label>
+      <label><span class="hidden-words">Owner</span><input name="owner" type="search" placeholder="Owner" defaultValue=${filter.owner || ""} /></label>
       <${Range} filter=${filter} label="Due" />
       <button>Find</button>
     </form>
