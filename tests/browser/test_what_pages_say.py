@@ -1,11 +1,12 @@
-"""What pages say is what the API says: the next fires, the nodes of large graphs, the owner of runs."""
+"""What pages say is what the API says: the next fires, the nodes of large graphs, units, slots in use."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Looking
+from tests.browser.conftest import Looking, Shop
 from tests.browser.test_pages import violations
 
 
@@ -69,3 +70,31 @@ def test_runs_are_found_by_their_owner(looking: Looking) -> None:
     page.get_by_role("button", name="Find").click()
     page.wait_for_url("**owner=nobody*")
     expect(page.get_by_text("No runs match.")).to_be_visible()
+
+
+def test_a_value_of_an_alert_has_the_unit_of_its_figure(looking: Looking) -> None:
+    units = {"duration": "times their usual duration", "unserved": "lanes without a worker"}
+    for figure, unit in units.items():
+        looking.shop.ask("PUT", f"/v1/alerts/of-{figure}", {"figure": figure, "threshold": 3})
+        page = looking.go("/alerts")
+        row = page.locator("tbody tr").filter(has_text=f"of-{figure}")
+        expect(row).to_contain_text(unit)
+        looking.shop.ask("DELETE", f"/v1/alerts/of-{figure}")
+
+
+def test_slots_in_use_are_those_that_the_server_counts(looking: Looking, shop: Shop) -> None:
+    """Whatever the first page of running runs contains."""
+    workers = shop.ask("GET", "/v1/workers")
+    assert all(0 <= worker["running"] <= worker["slots"] for worker in workers["items"])
+    workers["items"] = [workers["items"][0] | {"slots": 500, "running": 480}]
+    body = json.dumps(workers)
+
+    def answer(route: Route) -> None:
+        route.fulfill(status=200, content_type="application/json", body=body)
+
+    looking.page.route("**/v1/workers", answer)
+    page = looking.go("/workers")
+    expect(page.get_by_text("480 of 500 slots in use")).to_be_visible()
+    expect(page.get_by_role("meter")).to_have_attribute("aria-valuenow", "96")
+    page.get_by_role("link", name="All running runs").click()
+    page.wait_for_url("**/runs?status=RUNNING")

@@ -144,6 +144,8 @@ class AlertView(Struct, frozen=True):
     open: bool
     value: float | None
     """The last value that was read."""
+    unit: str
+    """What the value and the thresholds count, in words."""
     text: str | None
     """What it reported when it last opened or closed."""
     last_success_at: datetime | None
