@@ -4,6 +4,7 @@ import re
 import time
 from typing import Any
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.conftest import ELSEWHERE, Looking, Shop, log_in
@@ -525,3 +526,42 @@ def test_a_stream_that_breaks_again_and_again_is_opened_soon(looking: Looking) -
     expect(page.locator("html")).to_have_attribute("data-broken", "6")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     assert not {2000, 4000} & set(page.evaluate("window.waits"))
+
+
+@pytest.mark.parametrize("scope", [{"owner": "scoped-ann"}, {"tag": "scoped-tag"}, {"queue": "scoped-queue"}])
+def test_a_login_with_a_scope_sees_what_it_may_use(context: BrowserContext, shop: Shop, scope: dict[str, str]) -> None:
+    bound = {"queues": [scope["queue"]]} if "queue" in scope else scope
+    key = shop.ask("POST", "/v1/admin/keys", {"role": "operator", "name": "scoped", **bound})["key"]
+    about = {"tags": [scope["tag"]]} if "tag" in scope else scope
+    words = ", ".join(f"{name} {value}" for name, value in scope.items())
+    shop.submit("ping", name="Not theirs", every="1h")
+    job = shop.submit("ping", name="Of the scope", every="1h", **about)
+    dead = shop.submit("shout", args={"text": "of the scope"}, retries=0, **about)
+    log_in(context, shop, key)
+    looking = Looking(context.new_page(), shop)
+    page = looking.go("/")
+    page.wait_for_url("**/jobs")
+    expect(page.get_by_role("link", name="Of the scope")).to_be_visible()
+    expect(page.get_by_role("link", name="Not theirs")).to_have_count(0)
+    expect(page.get_by_role("contentinfo").or_(page.locator(".rail footer"))).to_contain_text(words)
+    menu = page.get_by_role("navigation", name="Pages", exact=True)
+    assert menu.get_by_role("link").all_inner_texts() == ["Schedules", "Jobs", "Runs", "Dead letters"]
+    assert page.get_by_role("group", name="All that match").count() == 0
+    for path in ("/schedules", "/runs", "/dead-letters", "/jobs/new", f"/jobs/{job['job_id']}",
+                 f"/jobs/{job['job_id']}/edit", f"/runs/{dead['run_id']}", "/jobs?order=name"):  # fmt: skip
+        looking.go(path)
+        expect(page.locator("main h1")).to_be_visible()
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        assert page.get_by_role("alert").count() == 0, path
+    for path in ("/trends", "/queues", "/graphs", "/keys"):
+        looking.go(path)
+        expect(page.get_by_text(f"This login sees jobs of {words} only.")).to_be_visible()
+    page.get_by_role("link", name="Open the jobs").click()
+    page.wait_for_url("**/jobs")
+    page.get_by_role("button", name="Pause Of the scope").click()
+    expect(page.get_by_text("Paused Of the scope")).to_be_visible()
+    looking.go("/dead-letters")
+    page.get_by_role("button", name="Discard shop.shout").click()
+    page.get_by_role("button", name="Discard it").click()
+    expect(page.get_by_text("Discarded a run of shop.shout")).to_be_visible()
+    assert looking.complaints == []

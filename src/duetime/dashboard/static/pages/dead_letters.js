@@ -6,7 +6,7 @@ import { address, get, post } from "../core/http.js";
 import { ofKind } from "../core/live.js";
 import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
-import { may } from "../core/session.js";
+import { isScoped, may } from "../core/session.js";
 import { html, useRef, useState } from "../core/view.js";
 import { number, plural } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
@@ -20,8 +20,8 @@ const RATE = 100;
 const DIED = ofKind("failed", "fired", "submitted");
 
 export function DeadLetters({ query }) {
-  const view = query.view === "list" ? "list" : "groups";
-  const pick = html`<${Segments} label="View" value=${view} onPick=${(name) => go(name === "list" ? "/dead-letters?view=list" : "/dead-letters")} choices=${[["groups", "By error"], ["list", "List"]]} />`;
+  const view = query.view === "list" || isScoped() ? "list" : "groups";
+  const pick = !isScoped() && html`<${Segments} label="View" value=${view} onPick=${(name) => go(name === "list" ? "/dead-letters?view=list" : "/dead-letters")} choices=${[["groups", "By error"], ["list", "List"]]} />`;
   return html`<${Head} title="Dead letters" buttons=${pick}>Runs that used all their attempts, kept for inspection and replay.</${Head}>
     ${view === "list" ? html`<${List} query=${query} />` : html`<${Groups} />`}`;
 }

@@ -126,7 +126,7 @@ function Nodes({ graph, query }) {
         <td class="nowrap">${length(node.duration)}</td>
       </tr>`)}</tbody>
     </table></div>`}
-    ${last > 1 && html`<nav class="pager" aria-label="Nodes by page">
+    ${last > 1 && html`<nav class="pager" aria-label="Pagination of nodes">
       <button class="tight" disabled=${at === 1} onClick=${() => turn(at - 1)}>← Back</button>
       <span>Page ${at} of ${last}, ${plural(found.length, "node")}</span>
       <button class="tight" disabled=${at === last} onClick=${() => turn(at + 1)}>Next →</button>

@@ -7,6 +7,7 @@ import { boundsOf, changesOf, empty, exampleOf, fieldsOf, isList, isNumber, isOb
 import { OPTIONS } from "../core/job_options.js";
 import { readJson } from "../core/json.js";
 import { fits, formOf } from "../core/schema.js";
+import { isScoped } from "../core/session.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { ZONES } from "../core/zone.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
@@ -61,7 +62,7 @@ function Form({ start, save, verb, fixed = false }) {
   const [values, setValues] = useState(start);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const { data: tasks } = useData((signal) => get("/v1/tasks", {}, signal), ["tasks"]);
+  const { data: tasks } = useData((signal) => (isScoped() ? null : get("/v1/tasks", {}, signal)), ["tasks"]);
   const set = (name) => (event) => setValues((was) => ({ ...was, [name]: event.target.value }));
   const isWrong = (name) => error && (error.field || "").split(/[.[]/)[0] === name;
   const field = (name, more = {}) => ({

@@ -6,7 +6,7 @@ import { address, get, post } from "../core/http.js";
 import { anything } from "../core/live.js";
 import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
-import { may } from "../core/session.js";
+import { isScoped, may } from "../core/session.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { moment, number, plural, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
@@ -21,9 +21,10 @@ const WORDS = { search: "Anything" };
 const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "ENDED"];
 const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time", "fires_from", "fires_until"];
 
-/** The API sorts by name only where nothing else selects by a label: docs/decisions/0044-sorted-lists.md says why. */
+/** The API sorts by name only where nothing else selects by a label, as a scope does: docs/decisions/0044-sorted-lists.md
+ * says why. */
 const ORDERS = { newest: "name", name: "-name", "-name": "newest" };
-const isSortable = (filter) => ![...BY, "fires_from"].some((name) => filter[name]);
+const isSortable = (filter) => !isScoped() && ![...BY, "fires_from"].some((name) => filter[name]);
 
 const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
 
@@ -35,6 +36,7 @@ export const Schedules = ({ query }) => html`<${JobList} path="/schedules" query
 
 /** How many schedules there are, and how many of them are paused; up to a bound. */
 function Counts() {
+  if (isScoped()) return "Jobs that repeat.";
   const { data } = useData(
     () => Promise.all(["ACTIVE", "PAUSED"].map((status) => post("/v1/bulk-actions/preview", { action: "cancel", jobs: { recurring: true, status } }))),
     ["schedules"],
@@ -80,7 +82,7 @@ function JobList({ path, query }) {
 
 function Finder({ path, filter }) {
   const by = BY.find((name) => filter[name]) || "search";
-  const { data: queues } = useData((signal) => get("/v1/queues", {}, signal), ["queues"]);
+  const { data: queues } = useData((signal) => (isScoped() ? null : get("/v1/queues", {}, signal)), ["queues"]);
   const submit = (event) => {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(event.target));

@@ -79,7 +79,7 @@ export function Pager({ page, place, word = "items", labels = ["Newer", "Older"]
   const next = page && page.next_cursor;
   if (place.number === 1 && !next) return null;
   const [back, on] = labels;
-  return html`<nav class="pager" aria-label="Pages">
+  return html`<nav class="pager" aria-label=${`Pagination of ${word}`}>
     <span class="buttons">
       ${place.first && html`<button class="tight" onClick=${place.first}>First page</button>`}
       <button class="tight" disabled=${!place.back} onClick=${place.back}>← ${back}</button>

@@ -4,7 +4,7 @@
 import { useData } from "../core/data.js";
 import { act, complain } from "../core/doing.js";
 import { get, post } from "../core/http.js";
-import { may } from "../core/session.js";
+import { isScoped, may } from "../core/session.js";
 import { html, useState } from "../core/view.js";
 import { number, plural, title } from "../core/words.js";
 import { askBack } from "./asking.js";
@@ -39,6 +39,7 @@ export const resultOf = (bulk) =>
 
 /** Buttons that act on everything that matches, and the actions of this kind that are under way. */
 export function BulkActions({ objects, filter }) {
+  if (isScoped()) return null;
   const [busy, setBusy] = useState(false);
   const [started, setStarted] = useState([]);
   const { data, reload } = useData((signal) => get("/v1/bulk-actions", {}, signal), ["bulk", objects], { every: 2000 });
