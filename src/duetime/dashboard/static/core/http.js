@@ -45,12 +45,16 @@ export async function ask(method, path, { query, body, headers, signal } = {}) {
   throw problem;
 }
 
+const RETRIES = "The page retries automatically.";
+/** The request may have arrived. */
+const MAY_BE_DONE = "Look whether it was done before you try again.";
+
 async function reach(method, url, request) {
   try {
     return await fetch(url, request);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The server cannot be reached", remedy: "The page retries automatically." });
+    throw new Problem(0, { detail: "The server cannot be reached", remedy: method === "GET" ? RETRIES : MAY_BE_DONE });
   }
 }
 
