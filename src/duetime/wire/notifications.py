@@ -144,14 +144,14 @@ class AlertView(Struct, frozen=True):
     open: bool
     value: float | None
     """The last value that was read."""
-    unit: str
-    """What the value and the thresholds count, in words."""
     text: str | None
     """What it reported when it last opened or closed."""
     last_success_at: datetime | None
     """Of `no_success`: the last success since the rule exists."""
     changed_at: datetime | None
     checked_at: datetime | None
+    unit: str = ""
+    """What the value and the thresholds count, in words."""
 
 
 class AlertList(Struct, frozen=True):

@@ -76,7 +76,7 @@ function Drawing({ graph }) {
     const half = (to.x - from.x - 150) / 2;
     return `M${from.x + 150} ${from.y + 22} c${half} 0 ${half} ${to.y - from.y} ${2 * half} ${to.y - from.y}`;
   };
-  return html`<figure class="card graph" tabindex="0" role="group" aria-label=${path.length ? `The graph; its critical path is ${path.join(", ")}` : "The graph; no node has run yet"}>
+  return html`<div class="card graph" tabindex="0" role="group" aria-label=${path.length ? `The graph; its critical path is ${path.join(", ")}` : "The graph; no node has run yet"}>
     <svg width=${layout.width + 4} height=${layout.height + 4} viewBox="-2 -2 ${layout.width + 4} ${layout.height + 4}">
       ${graph.edges.map((edge) => html`<path key=${`${edge.parent} ${edge.child}`} d=${curve(edge)} class="edge ${isStep(edge) ? "critical" : ""}" />`)}
       ${graph.nodes.map((node) => {
@@ -92,8 +92,8 @@ function Drawing({ graph }) {
         </a>`;
       })}
     </svg>
-    <figcaption class="hint">${path.length ? `The critical path (marked) has ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}. It contains only nodes that ran.` : "No node has run yet."}</figcaption>
-  </figure>`;
+    <p class="hint">${path.length ? `The critical path (marked) has ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}. It contains only nodes that ran.` : "No node has run yet."}</p>
+  </div>`;
 }
 
 /** The nodes by state, those that failed first, a page at a time. */

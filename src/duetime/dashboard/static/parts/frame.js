@@ -121,7 +121,7 @@ export function Frame({ me, path, places, children }) {
   };
   return html`<div class="frame">
     <a class="skip" href="#content">Skip to content</a>
-    <div class="rail ${open ? "open" : ""}">
+    <aside class="rail ${open ? "open" : ""}" aria-label="Menu and login">
       <${Brand} />
       <button class="menu tight" aria-expanded=${String(open)} aria-controls="places" onClick=${() => setOpen(!open)}>Menu</button>
       <nav id="places" aria-label="Pages">
@@ -138,7 +138,7 @@ export function Frame({ me, path, places, children }) {
           <button class="plain tight" onClick=${leave}>Log out</button>
         </div>
       </footer>
-    </div>
+    </aside>
     <div class="page">
       <header class="bar"><${Zone} /></header>
       <main id="content">${children}</main>
