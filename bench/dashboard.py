@@ -39,12 +39,15 @@ JOBS = int(os.environ.get("DASHBOARD_JOBS", "1000000"))
 SECONDS = int(os.environ.get("DASHBOARD_SECONDS", "600"))
 STORES = os.environ.get("DASHBOARD_STORES", "postgres,sqlite").split(",")
 EVENTS = 1000
+RARE = (0, 1)
+"""The jobs of a task that no other job has: the oldest ones, which a search reaches last."""
 ASKS = 20
 LISTS = (
     "/v1/jobs",
     "/v1/jobs?status=FAILED",
     "/v1/jobs?queue=q3",
     "/v1/jobs?recurring=true",
+    "/v1/jobs?task=bench.seldom",
     "/v1/jobs?order=name",
     "/v1/jobs?order=-name",
     "/v1/jobs?order=name&recurring=true",
@@ -62,7 +65,8 @@ SEARCHES = {
     "a tag": "/v1/jobs?search=team-{two}",
     "a part of an owner": "/v1/jobs?search=user-4{two}",
     "nothing": "/v1/jobs?search=unheard{two}",
-    "a part of the task": "/v1/jobs?search=noth",
+    "a part of the task of every job": "/v1/jobs?search=noth",
+    "a part of a rare task": "/v1/jobs?search=seldom",
     "two characters": "/v1/jobs?search={two}",
     "a name that failed": "/v1/jobs?search=customer+7{two}&status=FAILED",
     "a schedule": "/v1/jobs?search=customer+77{two}&recurring=true",
@@ -158,7 +162,8 @@ async def _fill(store: Store, dsn: str) -> None:
     for start in range(0, JOBS, 5000):
         jobs = []
         for number in range(start, min(start + 5000, JOBS)):
-            lane = LaneKey(DEFAULT_TENANT, f"q{number % 8}", Tier.MEDIUM, "bench.nothing")
+            task = "bench.seldom" if number in RARE else "bench.nothing"
+            lane = LaneKey(DEFAULT_TENANT, f"q{number % 8}", Tier.MEDIUM, task)
             kind = number % 10
             schedule = (
                 Every(timedelta(hours=1))

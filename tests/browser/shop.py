@@ -27,6 +27,11 @@ async def send_report(ctx: duetime.Context, to: str, secret: str = "", fail: boo
     return {"sent_to": to}
 
 
+@app.task(name="shop.count_to")
+async def count_to(number: int) -> int:
+    return number
+
+
 @dataclass
 class Address:
     street: str

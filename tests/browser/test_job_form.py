@@ -11,7 +11,7 @@ from duetime.model.schedule import KINDS
 from duetime.spec.derived import OF_EDITS, OPTIONS
 from duetime.wire.jobs import JobRequest
 from tests.browser.conftest import Looking
-from tests.browser.test_pages import serious
+from tests.browser.test_pages import violations
 from tests.unit.test_options import BESIDE, made, over_http, values_of
 
 _FILL = """(texts) => Object.entries(texts).forEach(([name, text]) => {
@@ -111,7 +111,7 @@ def test_the_arguments_of_a_task_have_fields(looking: Looking) -> None:
     stop.get_by_label("street").fill("Side")
     stop.get_by_label("number").fill("3")
     fields.get_by_role("button", name="Add back").click()
-    assert serious(page) == []
+    assert violations(page) == []
     looking.shoot("new-job-arguments")
     fields.get_by_role("button", name="Remove back").click()
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Download, Page, expect
 
 from tests.browser.conftest import Looking, Shop
-from tests.browser.test_pages import serious
+from tests.browser.test_pages import violations
 
 
 def row(page: Page, name: str) -> Any:
@@ -38,7 +38,7 @@ def test_a_subscription_is_created_tested_changed_and_deleted(looking: Looking) 
     page.get_by_label("Url").fill("ftp://example.com/hook")
     page.get_by_role("button", name="Add to Topics").click()
     page.get_by_label("Topics 1").select_option("run.dead")
-    assert serious(page) == []
+    assert violations(page) == []
     looking.shoot("notifications-form")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("[id='to.url-wrong']")).to_be_visible()
@@ -191,7 +191,7 @@ def test_a_tenant_is_suspended_exported_and_erased(looking: Looking) -> None:
     page.get_by_label("Type its name").fill("leavin")
     expect(remove).to_be_disabled()
     page.get_by_label("Type its name").fill("leaving")
-    assert serious(page) == []
+    assert violations(page) == []
     remove.click()
     page.get_by_role("dialog").get_by_role("button", name="Delete the tenant").click()
     expect(page.get_by_role("region", name="Deleted tenants")).to_contain_text("Waiting")
@@ -204,7 +204,7 @@ def test_a_tenant_is_suspended_exported_and_erased(looking: Looking) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Delete the tenant").click()
     gone = page.get_by_role("region", name="Deleted tenants").get_by_role("row").filter(has_text="Done")
     expect(gone).to_be_visible(timeout=60_000)
-    assert serious(page) == []
+    assert violations(page) == []
     forget_refusals(looking)
 
 
@@ -222,7 +222,7 @@ def test_a_viewer_changes_nothing(looking: Looking, shop: Shop, path: str) -> No
     expect(page.locator("[aria-busy]")).to_have_count(0)
     assert page.locator("main button").count() == 0
     assert page.locator("main form").count() == 0
-    assert serious(page) == []
+    assert violations(page) == []
 
 
 def test_defaults_of_the_tenant_are_changed_and_taken_back(looking: Looking) -> None:
@@ -231,7 +231,7 @@ def test_defaults_of_the_tenant_are_changed_and_taken_back(looking: Looking) -> 
     page.get_by_role("button", name="Edit defaults").click()
     page.get_by_label("Queue", exact=True).fill("bulk")
     page.get_by_label("Timeout", exact=True).fill("soon")
-    assert serious(page) == []
+    assert violations(page) == []
     page.get_by_role("button", name="Save").click()
     expect(page.locator("[id='timeout-wrong']")).to_be_visible()
     forget_refusals(looking)

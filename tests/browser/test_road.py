@@ -1,10 +1,13 @@
 """The road of a job, walked with the mouse and by keyboard alone: create, preview, run, fail, inspect, replay."""
 
+import json
 import re
 import time
+from datetime import UTC, datetime
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Page, Route, expect
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import ELSEWHERE, Looking, Shop, log_in
 
@@ -99,6 +102,42 @@ def test_a_replay_with_changes_keeps_how_the_job_runs(looking: Looking) -> None:
         assert after["target"] == (wish["target"] | {"url": f"{url}two"} if "target" in wish else None)
 
 
+def test_large_numbers_stay_what_they_are(looking: Looking) -> None:
+    large = {"order": 9007199254740993, "more": {"ids": [-9223372036854775807, 1], "ratio": 0.1}}
+    made = looking.shop.submit("nobody_has_large", args=large)
+    page = looking.go(f"/runs/{made['run_id']}")
+    args = page.get_by_role("region", name="Arguments")
+    expect(args).to_contain_text('"order": "••••••"')
+    args.get_by_role("button", name="Show values").click()
+    for text in ('"order": 9007199254740993', "-9223372036854775807"):
+        expect(args).to_contain_text(text)
+    looking.shop.ask("POST", f"/v1/runs/{made['run_id']}/cancel", {})
+    page.reload()
+    page.get_by_role("link", name="Replay with changes").click()
+    field = page.get_by_label("Arguments, as JSON")
+    field.fill(field.input_value().replace("0.1", "1e400"))
+    field.fill(field.input_value().replace("1e400", "0.25"))
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.wait_for_url("**/runs/*")
+    run = looking.shop.ask("GET", "/v1/runs/" + page.url.rpartition("/")[2])
+    assert run["args"] == large | {"more": large["more"] | {"ratio": 0.25}}  # type: ignore[operator]
+    looking.shop.ask("POST", f"/v1/runs/{run['run_id']}/cancel", {})
+    job_id = looking.shop.submit("nobody_has_large", args=large, every="12h")["job_id"]
+    page.goto(f"{looking.shop.url}/jobs/{job_id}/edit")
+    field = page.get_by_label("Arguments, as JSON")
+    field.fill(field.input_value().replace("0.1", "0.5"))
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url(f"**/jobs/{job_id}")
+    stored = looking.shop.ask("GET", f"/v1/jobs/{job_id}")["args"]
+    assert stored == large | {"more": large["more"] | {"ratio": 0.5}}  # type: ignore[operator]
+
+
+def test_large_numbers_of_a_result_are_shown(looking: Looking) -> None:
+    made = looking.shop.submit("count_to", args={"number": 2**60 + 1})
+    page = looking.go(f"/runs/{made['run_id']}")
+    expect(page.get_by_role("region", name="Result")).to_contain_text(str(2**60 + 1))
+
+
 def test_news_come_without_a_reload(looking: Looking) -> None:
     page = looking.go("/jobs?tag=fresh")
     expect(page.get_by_text("No jobs match.")).to_be_visible()
@@ -125,10 +164,14 @@ def test_a_run_is_followed_while_it_runs(looking: Looking) -> None:
 
 def test_pausing_is_undone(looking: Looking) -> None:
     made = looking.shop.submit("ping", name="Pausing", every="1h")
+    looking.page.add_init_script(
+        "const set = setTimeout; window.waits = []; window.setTimeout = (f, ms) => (waits.push(ms), set(f, ms));"
+    )
     page = looking.go("/jobs?name=Pausing")
     row = page.locator("main tbody tr")
     row.get_by_role("button", name="Pause").click()
     expect(row.locator(".badge")).to_have_text("Paused")
+    assert 10_000 in page.evaluate("waits"), "Undo is offered for ten seconds"
     page.get_by_role("button", name="Undo").click()
     expect(row.locator(".badge")).to_have_text("Active")
     assert looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}/status")["status"] == "ACTIVE"
@@ -204,47 +247,64 @@ def test_dead_letters_are_replayed_and_discarded_together(looking: Looking) -> N
     replayed = page.get_by_role("article").filter(has_text="boom: replay me")
     expect(replayed.get_by_role("button", name="Replay 3")).to_be_visible()
     replayed.get_by_role("button", name="Replay 3").click()
-    page.get_by_role("button", name="Replay them").click()
-    expect(page.get_by_text("Replayed 3 dead letters")).to_be_visible()
+    page.get_by_role("button", name="Replay 3 dead letters").click()
+    expect(page.get_by_text("Replay dead letters: 3 done")).to_be_visible()
     expect(replayed.get_by_role("button", name="Replay 3")).to_be_visible()  # they failed again
     discarded = page.get_by_role("article").filter(has_text="boom: discard me")
     discarded.get_by_role("button", name="Discard 3").click()
-    page.get_by_role("button", name="Discard them").click()
-    expect(page.get_by_text("Discarded 3 dead letters")).to_be_visible()
+    page.get_by_role("button", name="Discard 3 dead letters").click()
+    expect(page.get_by_text("Discard dead letters: 3 done")).to_be_visible()
     expect(discarded).to_have_count(0)
 
 
-def test_a_replay_is_stopped_and_takes_what_is_dead_by_then(looking: Looking) -> None:
-    jobs = [{"task": "shop.shout", "args": {"text": "boom: many"}, "retries": 0}] * 101
+def test_the_server_replays_a_group_as_it_is_now(looking: Looking) -> None:
+    jobs = [{"task": "shop.shout", "args": {"text": "boom: many"}, "retries": 0}] * 130
     looking.shop.ask("POST", "/v1/jobs/batch", jobs)
     page = looking.go("/dead-letters")
     group = page.get_by_role("article").filter(has_text="boom: many")
-    held: list[Route] = []
-    page.route("**/v1/dead-letters/replay", lambda route: held.append(route))
-    group.get_by_role("button", name="Replay 101").click()
-    with page.expect_request("**/v1/dead-letters/replay"):
-        page.get_by_role("button", name="Replay them").click()
-    group.get_by_role("button", name="Stop").click()
-    held[0].continue_()
-    expect(page.get_by_text("Replayed 100 dead letters")).to_be_visible()
-    page.unroute("**/v1/dead-letters/replay")
+    group.get_by_role("button", name="Replay 130").click()
+    expect(page.get_by_role("button", name="Replay 130 dead letters")).to_be_visible()
+    before = datetime.now(UTC)
+    with page.expect_request(lambda request: request.url.endswith("/v1/bulk-actions")) as asked:
+        page.get_by_role("button", name="Replay 130 dead letters").click()
+    body = asked.value.post_data_json
+    assert body["action"] == "retry"
+    assert datetime.fromisoformat(body["dead_letters"]["end_time"]) < before, "what dies again stays"
+    page.goto(f"{looking.shop.url}/bulk-actions")  # it goes on without the page
+    row = page.get_by_role("row").filter(has_text=body["dead_letters"]["fingerprint"])
+    expect(row).to_contain_text("130 done")
+    assert looking.shop.ask("GET", "/v1/bulk-actions")["items"][0]["done"] == 130
 
-    def dead() -> int:
-        groups = looking.shop.ask("GET", "/v1/dead-letters/groups")["groups"]
-        return sum(found["count"] for found in groups if "boom: many" in found["error"])
 
-    deadline = time.monotonic() + 20
-    while dead() < 101:  # they fail again, a hundred in a second
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)
-    asked: list[dict[str, Any]] = []
-    page.on("request", lambda request: asked.append(request.post_data_json) if "/replay" in request.url else None)
-    group.get_by_role("button", name="Replay 101").click()
-    page.get_by_role("button", name="Replay them").click()
-    expect(page.get_by_text("Replayed 101 dead letters")).to_be_visible()
-    first, second = asked
-    assert first["end_time"] == second["end_time"]
-    assert first["delay"] == 0 < second["delay"] <= 100 / second["rate"]
+def test_what_is_said_of_a_server_that_is_away(looking: Looking) -> None:
+    made = looking.shop.submit("ping", name="Unreached", every="1h")
+    page = looking.go(f"/jobs/{made['job_id']}")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    away = re.compile("/v1/jobs/job_")
+    page.route(away, lambda route: route.abort())
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("Try again: if it was done already, it is not done twice.")).to_be_visible()
+    expect(page.get_by_text("The page retries automatically.")).to_have_count(0)
+    page.goto(f"{looking.shop.url}/jobs/{made['job_id']}")
+    expect(page.get_by_text("The page retries automatically.").first).to_be_visible()
+    page.unroute(away)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Unreached")
+    looking.complaints.clear()  # the browser tells of failed requests itself
+
+
+def test_a_refused_download_is_not_saved(looking: Looking) -> None:
+    page = looking.go("/tenants/default")
+    refusal = {"title": "Too many requests", "detail": "The limit of requests is used up", "status": 429}
+    page.route(
+        "**/v1/usage?format=csv",
+        lambda route: route.fulfill(status=429, content_type="application/problem+json", body=json.dumps(refusal)),
+    )
+    saved: list[Any] = []
+    page.on("download", lambda download: saved.append(download))
+    page.get_by_role("button", name="Download as CSV").click()
+    expect(page.get_by_text("The limit of requests is used up")).to_be_visible()
+    assert saved == []
+    looking.complaints.clear()  # the browser tells of answers 429 itself
 
 
 def test_a_graph_is_drawn_and_followed(looking: Looking) -> None:
@@ -489,3 +549,42 @@ def test_a_stream_that_breaks_again_and_again_is_opened_soon(looking: Looking) -
     expect(page.locator("html")).to_have_attribute("data-broken", "6")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     assert not {2000, 4000} & set(page.evaluate("window.waits"))
+
+
+@pytest.mark.parametrize("scope", [{"owner": "scoped-ann"}, {"tag": "scoped-tag"}, {"queue": "scoped-queue"}])
+def test_a_login_with_a_scope_sees_what_it_may_use(context: BrowserContext, shop: Shop, scope: dict[str, str]) -> None:
+    bound = {"queues": [scope["queue"]]} if "queue" in scope else scope
+    key = shop.ask("POST", "/v1/admin/keys", {"role": "operator", "name": "scoped", **bound})["key"]
+    about = {"tags": [scope["tag"]]} if "tag" in scope else scope
+    words = ", ".join(f"{name} {value}" for name, value in scope.items())
+    shop.submit("ping", name="Not theirs", every="1h")
+    job = shop.submit("ping", name="Of the scope", every="1h", **about)
+    dead = shop.submit("shout", args={"text": "of the scope"}, retries=0, **about)
+    log_in(context, shop, key)
+    looking = Looking(context.new_page(), shop)
+    page = looking.go("/")
+    page.wait_for_url("**/jobs")
+    expect(page.get_by_role("link", name="Of the scope")).to_be_visible()
+    expect(page.get_by_role("link", name="Not theirs")).to_have_count(0)
+    expect(page.get_by_role("complementary")).to_contain_text(words)
+    menu = page.get_by_role("navigation", name="Pages", exact=True)
+    assert menu.get_by_role("link").all_inner_texts() == ["Schedules", "Jobs", "Runs", "Dead letters"]
+    assert page.get_by_role("group", name="All that match").count() == 0
+    for path in ("/schedules", "/runs", "/dead-letters", "/jobs/new", f"/jobs/{job['job_id']}",
+                 f"/jobs/{job['job_id']}/edit", f"/runs/{dead['run_id']}", "/jobs?order=name"):  # fmt: skip
+        looking.go(path)
+        expect(page.locator("main h1")).to_be_visible()
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        assert page.get_by_role("alert").count() == 0, path
+    for path in ("/trends", "/queues", "/graphs", "/keys"):
+        looking.go(path)
+        expect(page.get_by_text(f"This login sees jobs of {words} only.")).to_be_visible()
+    page.get_by_role("link", name="Open the jobs").click()
+    page.wait_for_url("**/jobs")
+    page.get_by_role("button", name="Pause Of the scope").click()
+    expect(page.get_by_text("Paused Of the scope")).to_be_visible()
+    looking.go("/dead-letters")
+    page.get_by_role("button", name="Discard shop.shout").click()
+    page.get_by_role("button", name="Discard it").click()
+    expect(page.get_by_text("Discarded a run of shop.shout")).to_be_visible()
+    assert looking.complaints == []

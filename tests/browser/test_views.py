@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import TIMEOUT, WIDE, Looking, Shop, log_in
-from tests.browser.test_pages import serious
+from tests.browser.test_pages import violations
 
 _ZONE = """async (found) => {
     const script = document.querySelector("script[type=module]").src;
@@ -79,7 +79,7 @@ def test_a_filter_and_its_range_are_in_the_address(looking: Looking) -> None:
     page.wait_for_url("**start_time=*")
     assert "task=shop.charge" in page.url and "end_time=" in page.url
     expect(page.get_by_label("Due from")).not_to_have_value("")
-    assert serious(page) == []
+    assert violations(page) == []
     address, seen = page.url, shown(page)
     page.get_by_label("Due from").fill("2020-02-01T10:00")
     page.get_by_label("until").fill("2020-02-01T11:00")
@@ -161,7 +161,7 @@ def test_every_time_is_in_one_zone(looking: Looking) -> None:
         expect(page.get_by_role("region", name="Details")).to_contain_text(f"{there.day} {there:%b %Y, %H:%M:%S}")
     page.reload()
     expect(page.get_by_label("Times in")).to_have_value("America/Los_Angeles")
-    assert serious(page) == []
+    assert violations(page) == []
     page.goto(f"{looking.shop.url}/runs?task={run['task']}")
     there = due.astimezone(ZoneInfo("America/Los_Angeles"))
     moments = page.locator(f"time[datetime='{run['due_at']}']").first

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Looking
-from tests.browser.test_pages import check_other_looks, serious
+from tests.browser.test_pages import check_other_looks, violations
 from tests.support.command import Command
 
 
@@ -20,7 +20,7 @@ def test_a_run_says_why_it_waits(looking: Looking) -> None:
     reasons = page.get_by_role("region", name="Why it waits")
     expect(reasons).to_contain_text("No live worker has shop.nobody_has_that")
     expect(reasons).to_contain_text("Start a worker with the app that has this task")
-    assert serious(page) == []
+    assert violations(page) == []
     looking.shoot("run-waiting")
     check_other_looks(looking, "run-waiting")
     page = looking.go(f"/jobs/{made['job_id']}")
@@ -36,7 +36,9 @@ def test_a_run_names_the_run_that_it_waits_for(looking: Looking) -> None:
     page = looking.go(f"/runs/{second['run_id']}")
     reasons = page.get_by_role("region", name="Why it waits")
     expect(reasons).to_contain_text("Its concurrency key 'only one' is in use: 1 of 1 runs hold it.")
-    reasons.get_by_role("link").click()
+    link = reasons.get_by_role("link")
+    expect(link).to_have_text(f"run {first['run_id']}")
+    link.click()
     expect(page).to_have_url(f"{looking.shop.url}/runs/{first['run_id']}")
     for made in (first, second):
         looking.shop.ask("POST", f"/v1/runs/{made['run_id']}/cancel", {})
@@ -93,7 +95,7 @@ def test_a_lost_worker_stays_visible_with_its_runs(looking: Looking, fleet: Comm
     expect(row).to_contain_text("Lost", timeout=60_000)
     expect(row).to_contain_text("no heartbeat")
     expect(row).to_contain_text("fleet.freeze")
-    assert serious(page) == []
+    assert violations(page) == []
     looking.shoot("workers-past")
     check_other_looks(looking, "workers-past")
     row.get_by_role("link", name="fleet.freeze").click()
@@ -124,7 +126,7 @@ def test_every_attempt_is_on_one_timeline_and_logs_can_be_used(looking: Looking)
     high = log.evaluate("each => getComputedStyle(each).maxHeight")
     tools.get_by_role("button", name="Expand").click()
     assert (high, log.evaluate("each => getComputedStyle(each).maxHeight")) == ("340px", "none")
-    assert serious(page) == []
+    assert violations(page) == []
     # The picture is for the docs: without the paths of this machine.
     first_lines = "all => all.forEach((each) => { each.style.maxHeight = '42px'; each.style.overflow = 'hidden'; })"
     page.locator("pre.text[aria-label=Error]").evaluate_all(first_lines)
@@ -182,7 +184,7 @@ def test_a_queue_shows_its_pace_and_its_limits_can_be_changed(looking: Looking) 
     expect(form).to_contain_text("A rate is written as 100/m")
     expect(form.get_by_role("button", name="Save")).to_be_disabled()
     form.get_by_label("Starts").fill("30/m")
-    assert serious(page) == []
+    assert violations(page) == []
     looking.shoot("queue-limits", whole=False)
     form.get_by_role("button", name="Save").click()
     expect(row).to_contain_text("at most 2 running, starts at most 30/m")
@@ -199,7 +201,7 @@ def test_trends_of_an_hour_a_day_and_a_week(looking: Looking) -> None:
     # The first minute is counted some seconds after its end, and the page reads every 30 seconds.
     expect(page.get_by_role("img", name="Lag: from due to started")).to_be_visible(timeout=150_000)
     expect(page.get_by_role("img", name="Duration of attempts")).to_be_visible()
-    assert serious(page) == []
+    assert violations(page) == []
     looking.shoot("trends")
     check_other_looks(looking, "trends")
     for name in ("Day", "Week"):

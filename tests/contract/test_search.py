@@ -9,8 +9,8 @@ from duetime.engine import search_indexer
 from duetime.engine.search_indexer import SearchIndexer
 from duetime.ids import new_id, show
 from duetime.model.job import Options, encode_options
-from duetime.model.lists import JobFilter, JobStatus
-from duetime.model.schedule import Cron
+from duetime.model.lists import JobFilter, JobStatus, RunFilter
+from duetime.model.schedule import NOW, Cron
 from duetime.store.protocol.store import Store
 from duetime.store.shared import lists
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
@@ -117,3 +117,36 @@ async def test_what_is_kept_of_the_work_holds_no_label(store: Store, monkeypatch
     for _ in range(8):
         await indexer.tick()
     assert kept and not any(b"secret" in body for body in kept)
+
+
+@pytest.mark.parametrize("given", [{"search": "ing.REF"}, {"task": "billing.refund"}])
+async def test_a_rare_task_is_on_the_first_page(
+    store: Store, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    monkeypatch.setattr(lists, "BOUND", 60)
+    monkeypatch.setattr(lists, "MOST_SECONDS", 60.0)
+    rare = [job(task="billing.refund"), job(DAILY, task="billing.refund"), job(task="billing.refund")]
+    named_so = job(DAILY, task="other.task", options=named("All about billing.refund"))
+    await submit(store, *rare, named_so)
+    await submit(store, *(job(DAILY if n % 2 else NOW, task="billing.charge") for n in range(400)))
+    await SearchIndexer(store).tick()
+    page = await store.lists.list_jobs(TENANT, JobFilter(**given), None, 2)  # type: ignore[arg-type]
+    wanted = [each.id for each in rare]
+    if "search" in given:
+        assert page.items
+        assert await find(store, given["search"]) == sorted([*wanted, named_so.id], reverse=True)
+        assert await find(store, given["search"], task="other.task") == [named_so.id]
+    else:
+        assert [item.id for item in page.items] == sorted(wanted, reverse=True)[:2]
+    nothing = await store.lists.list_jobs(TENANT, JobFilter(task="no.such.task"), None, 2)
+    assert (nothing.items, nothing.next) == ((), None)
+
+
+async def test_runs_of_a_rare_task_are_on_the_first_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BOUND", "LIVE_BOUND", "SPARSE_BOUND"):
+        monkeypatch.setattr(lists, name, 60)
+    monkeypatch.setattr(lists, "MOST_SECONDS", 60.0)
+    await submit(store, job(task="billing.refund"))
+    await submit(store, *(job(task="billing.charge") for _ in range(400)))
+    page = await store.lists.list_runs(TENANT, RunFilter(task="billing.refund"))
+    assert [item.task for item in page.items] == ["billing.refund"]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from duetime.api.archive_runs import ArchiveRuns
 from duetime.api.audit_trail import AuditTrail
@@ -92,6 +93,7 @@ class Service:
         """Wakes the runner of bulk actions, where this process has one."""
         self.readiness = Readiness(self.store)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
+        self.held_slots: Memory[None, dict[UUID, int]] = Memory(5.0)
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
         self.seen_demand: Memory[tuple[Any, ...], DemandView] = Memory(5.0)
         self.seen_activity: Memory[bool, Activity] = Memory(5.0)

@@ -24,7 +24,8 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number
 def list_jobs(
     command: ServerCommand,
     search: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="Part of a name, task, tag, owner, key or id.")
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="Part of a name, task, tag, owner or key, or the beginning of an id."),
     ] = None,
     status: Annotated[
         str | None,

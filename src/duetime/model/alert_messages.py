@@ -24,10 +24,17 @@ _OF_QUEUES = {
     Figure.WORKERS: _Words("workers", "Start workers, or find out why they stopped.", "/workers"),
     Figure.FREE_SLOTS: _Words("free slots", "Add workers or slots.", "/workers"),
     Figure.DURATION: _Words(
-        "times their usual duration", "Look at the slowest runs, and at what they call.", "/runs?state=RUNNING"
+        "times their usual duration", "Look at the slowest runs, and at what they call.", "/runs?status=RUNNING"
     ),
     Figure.UNSERVED: _Words("lanes without a worker", "Start workers that have these tasks.", "/workers"),
 }
+
+UNITS: dict[Figure, str] = {figure: words.unit for figure, words in _OF_QUEUES.items()} | {
+    Figure.NO_SUCCESS: "seconds without a success",
+    Figure.NOT_STARTED: "seconds of waiting for a start",
+    Figure.OVERTIME: "times the usual maximum",
+}
+"""What the value of a figure counts, in words."""
 
 
 def compose(alert: Alert, turn: Turn, reading: Reading, public_url: str | None) -> Message:

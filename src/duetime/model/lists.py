@@ -68,7 +68,8 @@ class JobFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     due_from: datetime | None = None
     due_until: datetime | None = None
     search: str | None = None
-    """Text that its name, task, one of its tags, its owner, key or id contains, in any case: see `model/search.py`."""
+    """Text that its name, task, one of its tags, its owner or key contains, or its id begins with, in any case: see
+    `model/search.py`."""
     ids: tuple[UUID, ...] | None = None
     """Only these jobs. It cannot be combined with a label (owner, name, tag, key), or a scope."""
     within: Scope | None = None

@@ -1,4 +1,5 @@
-"""Search: a job is found by any part of its name, task, tags, owner, key or id, in any case.
+"""Search: a job is found by any part of its name, task, tags, owner or key, and by the beginning of its id, in any
+case.
 
 The index holds *terms*: the distinct names, tags, owners and keys of a tenant, by the groups of three characters that
 they contain. A job has its labels anyway, so a term leads to its jobs without an entry per job.

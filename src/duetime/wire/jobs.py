@@ -163,6 +163,9 @@ class JobPage(Stale, frozen=True):
     items: tuple[JobSummary, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
+    searched_to: datetime | None = None
+    """Where the next page begins: jobs that were created after this moment have been looked at. Null at the end, and in
+    a list by name."""
     in_streams: tuple[InStreamView, ...] = ()
     """What is in the streams of the tenant's queues: the jobs of those runs are not in the list."""
 
@@ -171,7 +174,13 @@ class JobConditions(Request, frozen=True):
     """Which jobs: all given conditions must hold. Without a condition: all of them."""
 
     search: (
-        Annotated[Text, Meta(description="Part of the name, task, a tag, the owner, key or id, in any case.")] | None
+        Annotated[
+            Text,
+            Meta(
+                description="Part of the name, task, a tag, the owner or key, or the beginning of the id, in any case."
+            ),
+        ]
+        | None
     ) = None
     status: JobStatus | None = None
     owner: Text | None = None

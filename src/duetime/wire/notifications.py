@@ -150,6 +150,8 @@ class AlertView(Struct, frozen=True):
     """Of `no_success`: the last success since the rule exists."""
     changed_at: datetime | None
     checked_at: datetime | None
+    unit: str = ""
+    """What the value and the thresholds count, in words."""
 
 
 class AlertList(Struct, frozen=True):

@@ -92,6 +92,9 @@ class RunPage(Stale, frozen=True):
     items: tuple[RunSummary, ...]
     next_cursor: str | None
     """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
+    searched_to: datetime | None = None
+    """Where the next page begins: runs that were due after this moment have been looked at. Null at the end, and where
+    runs are listed job by job, for an owner or a scope."""
     in_streams: tuple[InStreamView, ...] = ()
     """What is in the streams of the tenant's queues: those runs are not in the list."""
     archived: bool = False

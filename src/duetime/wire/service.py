@@ -155,6 +155,8 @@ class WorkerView(Struct, frozen=True):
     """The software version that the worker reports."""
     alive: bool
     """Whether its lease is valid."""
+    running: int = 0
+    """How many of its slots are in use, by runs of any tenant. At most some seconds old."""
 
 
 class HeldRunView(Struct, frozen=True):

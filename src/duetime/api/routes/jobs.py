@@ -16,7 +16,7 @@ from duetime.api.stream_views import in_streams, job_in_stream
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.coming_jobs import list_coming_jobs
 from duetime.errors import InStream, InvalidInput
-from duetime.ids import show
+from duetime.ids import show, time_of
 from duetime.model.access import Action
 from duetime.model.firing import Backfill
 from duetime.model.forecast import FARTHEST
@@ -104,7 +104,8 @@ async def list_jobs(call: Call) -> JobPage:
         compute = partial(call.service.computing.run, call.tenant_id)
         page, runs = await list_coming_jobs(store, compute, call.tenant_id, wanted, *span, before, query.page_size)
         items = tuple(job_summary(job, fires=runs[job.id]) for job in page.items)
-    return JobPage(items, await call.next_cursor(page.next), await in_streams(call, query.queue))
+    searched_to = None if page.next is None else time_of(page.next)
+    return JobPage(items, await call.next_cursor(page.next), searched_to, await in_streams(call, query.queue))
 
 
 async def _by_name(call: Call, wanted: JobFilter) -> JobPage:
@@ -118,7 +119,8 @@ async def _by_name(call: Call, wanted: JobFilter) -> JobPage:
     page = await call.store.lists.list_jobs_by_name(call.tenant_id, wanted, after, query.page_size, down=down)
     rest = page.next
     cursor = None if rest is None else await call.next_cursor_bytes(rest.job_id.bytes + rest.name.encode())
-    return JobPage(tuple(job_summary(job) for job in page.items), cursor, await in_streams(call, query.queue))
+    items = tuple(job_summary(job) for job in page.items)
+    return JobPage(items, cursor, None, await in_streams(call, query.queue))
 
 
 async def _span(call: Call) -> tuple[datetime, datetime]:

@@ -12,6 +12,7 @@ from duetime.errors import InvalidInput, KeyUnknown, NotFound
 from duetime.ids import new_id, parse, show
 from duetime.model.access import Action, may
 from duetime.model.alert import TOPICS, Alert, AlertRule, Figure, make_rule
+from duetime.model.alert_messages import UNITS
 from duetime.model.notification import (
     Email,
     Message,
@@ -173,6 +174,7 @@ def _alert(alert: Alert) -> AlertView:
         job_id=None if rule.job is None else show("job", rule.job),
         closes_at=rule.good,
         topic=TOPICS[rule.figure],
+        unit=UNITS[rule.figure],
         open=alert.open,
         value=alert.value,
         text=None if alert.message is None else alert.message.text,

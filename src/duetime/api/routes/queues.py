@@ -103,9 +103,16 @@ async def list_workers(call: Call) -> WorkerList:
     """List the workers of this tenant, and those that left or were lost within a day."""
     store = call.service.store
     now, found = await store.now(), await store.leases.workers(call.tenant_id)
+    held = await call.service.held_slots.share(None, store.notifications.held_slots) if found else {}
     return WorkerList(
         tuple(
-            struct_like(WorkerView, each, worker_id=show("wrk", each.id), alive=each.lease_until > now)
+            struct_like(
+                WorkerView,
+                each,
+                worker_id=show("wrk", each.id),
+                alive=each.lease_until > now,
+                running=held.get(each.id, 0),
+            )
             for each in found
         ),
         tuple(_past(each) for each in await store.leases.past_workers(call.tenant_id)),

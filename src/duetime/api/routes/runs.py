@@ -111,4 +111,6 @@ async def _page(call: Call, wanted: RunFilter) -> RunPage:
     before = await call.page_start()
     page = await call.store.lists.list_runs(call.tenant_id, wanted, before, call.query.page_size)
     items, cursor = tuple(run_summary(run) for run in page.items), await call.next_cursor(page.next)
-    return RunPage(items, cursor, await in_streams(call, wanted.queue), page.archived)
+    by_job = wanted.within is not None or call.who.scope is not None
+    searched_to = None if page.next is None or by_job else ids.time_of(page.next)
+    return RunPage(items, cursor, searched_to, await in_streams(call, wanted.queue), page.archived)

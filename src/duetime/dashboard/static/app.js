@@ -4,7 +4,7 @@ import { go, useAddress } from "./core/data.js";
 import { onSessionOver } from "./core/http.js";
 import { closeStream, openStream } from "./core/live.js";
 import { isSameTenant, namedTenant } from "./core/place.js";
-import { may, whoAmI } from "./core/session.js";
+import { isScoped, may, scopeWords, whoAmI } from "./core/session.js";
 import { useTheme } from "./core/theme.js";
 import { html, render, useEffect, useState } from "./core/view.js";
 import { useZone } from "./core/zone.js";
@@ -43,20 +43,23 @@ import { Empty, Wrong } from "./parts/basics.js";
 import { Frame } from "./parts/frame.js";
 import { Notes } from "./parts/notes.js";
 
+/** Pages that also work for a login that sees some jobs of the tenant only. */
+const IN_SCOPE = true;
+
 const PAGES = [
   [/^\/$/, Now, "Now"],
   [/^\/trends$/, TrendsPage, "Trends"],
-  [/^\/jobs$/, Jobs, "Jobs"],
-  [/^\/jobs\/new$/, NewJob, "New job"],
-  [/^\/jobs\/([^/]+)\/edit$/, EditJob, "Edit job"],
-  [/^\/jobs\/([^/]+)$/, Job, "Job"],
-  [/^\/schedules$/, Schedules, "Schedules"],
-  [/^\/runs$/, Runs, "Runs"],
-  [/^\/runs\/([^/]+)$/, Run, "Run"],
+  [/^\/jobs$/, Jobs, "Jobs", IN_SCOPE],
+  [/^\/jobs\/new$/, NewJob, "New job", IN_SCOPE],
+  [/^\/jobs\/([^/]+)\/edit$/, EditJob, "Edit job", IN_SCOPE],
+  [/^\/jobs\/([^/]+)$/, Job, "Job", IN_SCOPE],
+  [/^\/schedules$/, Schedules, "Schedules", IN_SCOPE],
+  [/^\/runs$/, Runs, "Runs", IN_SCOPE],
+  [/^\/runs\/([^/]+)$/, Run, "Run", IN_SCOPE],
   [/^\/graphs$/, Graphs, "Graphs"],
   [/^\/graphs\/([^/]+)$/, Graph, "Graph"],
   [/^\/calendar$/, Calendar, "Calendar"],
-  [/^\/dead-letters$/, DeadLetters, "Dead letters"],
+  [/^\/dead-letters$/, DeadLetters, "Dead letters", IN_SCOPE],
   [/^\/bulk-actions$/, BulkActionsPage, "Bulk actions"],
   [/^\/queues$/, Queues, "Queues"],
   [/^\/workers$/, Workers, "Workers"],
@@ -81,12 +84,12 @@ const PAGES = [
 const PLACES = [
   { href: "/", word: "Now" },
   { href: "/trends", word: "Trends" },
-  { href: "/schedules", word: "Schedules" },
-  { href: "/jobs", word: "Jobs" },
-  { href: "/runs", word: "Runs" },
+  { href: "/schedules", word: "Schedules", inScope: IN_SCOPE },
+  { href: "/jobs", word: "Jobs", inScope: IN_SCOPE },
+  { href: "/runs", word: "Runs", inScope: IN_SCOPE },
   { href: "/graphs", word: "Graphs" },
   { href: "/calendar", word: "Calendar" },
-  { href: "/dead-letters", word: "Dead letters" },
+  { href: "/dead-letters", word: "Dead letters", inScope: IN_SCOPE },
   { href: "/bulk-actions", word: "Bulk actions" },
   { href: "/queues", word: "Queues", group: "Operations" },
   { href: "/streams", word: "Streams", group: "Operations" },
@@ -107,15 +110,21 @@ const PLACES = [
   { href: "/tenants", word: "Tenants", group: "Settings", may: "manage_tenants" },
 ];
 
+const HOME_IN_SCOPE = "/jobs";
+const isOpen = (place) => (!place.may || may(place.may)) && (!isScoped() || place.inScope);
+
 function found(path) {
-  for (const [pattern, page, title] of PAGES) {
+  for (const [pattern, page, title, inScope] of PAGES) {
     const match = pattern.exec(path);
-    if (match) return { page, title, id: match[1] };
+    if (match) return isScoped() && !inScope ? { page: OutOfScope, title } : { page, title, id: match[1] };
   }
   return { page: Nowhere, title: "Page not found" };
 }
 
 const Nowhere = () => html`<h1 tabindex="-1">Page not found</h1><${Empty} title="This page does not exist.">Choose one from the menu.</${Empty}>`;
+
+const OutOfScope = () => html`<h1 tabindex="-1">Not for this login</h1>
+  <div class="card"><${Empty} title=${`This login sees jobs of ${scopeWords()} only.`}>This page is about the whole tenant. <a href=${HOME_IN_SCOPE}>Open the jobs</a></${Empty}></div>`;
 
 /** A link to a tenant that does not exist, or that the key cannot open, leads to the key's own one. */
 function Elsewhere({ error }) {
@@ -150,6 +159,9 @@ function App() {
     });
   }, []);
 
+  useEffect(() => {
+    if (state === "in" && isScoped() && address.path === "/") go(HOME_IN_SCOPE, { replace: true });
+  }, [address.path, state]);
   const { page: Page, title, id } = found(address.path);
   useEffect(() => {
     document.title = `${title} – duetime`;
@@ -161,12 +173,13 @@ function App() {
   if (state === "out" || state === "over") return html`<${Login} over=${state === "over"} onDone=${start} />`;
   if (error) return html`<main><h1>duetime</h1><${Elsewhere} error=${error} /></main>`;
   if (!me) return html`<main aria-busy="true"><h1 class="hidden-words">duetime</h1></main>`;
-  return html`<${Frame} me=${me} path=${address.path} places=${PLACES}>
+  const places = PLACES.filter(isOpen);
+  return html`<${Frame} me=${me} path=${address.path} places=${places}>
       <div key=${address.path} class="fade"><${Page} id=${id} query=${address.query} /></div>
     </${Frame}>
     <${Notes} />
     <${Asking} />
-    <${Shortcuts} places=${PLACES.filter((place) => !place.may || may(place.may))} />`;
+    <${Shortcuts} places=${places} />`;
 }
 
 document.addEventListener("click", (event) => {

@@ -8,7 +8,7 @@ walks it job by job: each step walks over rows of an index, and looks up the few
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -39,6 +39,8 @@ MOST_OWNED = 500
 """Up to so many jobs of a scope are looked at one by one for their runs."""
 MOST_WINDOWS = 20
 """How many windows of jobs a page may look at, in a scope with more jobs."""
+MOST_SECONDS = 0.1
+"""How long a page without items may go on, window by window: requests for empty pages cost more than the rows."""
 CLOCKS_DIFFER = timedelta(minutes=15)
 """By how much the time in a run's id may be ahead of its due time: clocks, and the time that a submission takes. A
 nonce, from which an id is made, is accepted for ten minutes."""
@@ -199,16 +201,25 @@ class EndedWalk:
     """One-off jobs that are over, newest first. In each step a store walks over what ended, and says how many rows that
     were, of which jobs, and which of those are one-offs (`saw`); then it looks those up (`take`).
 
-    `beside` are jobs of other homes that are on the page, as far as nothing newer is found here.
+    `beside` are jobs of other homes that are on the page, as far as nothing newer is found here. `tasks` are the wanted
+    ones; None: all.
     """
 
-    def __init__(self, filter: JobFilter, before: UUID, limit: int, beside: Iterable[UUID] = ()) -> None:
+    def __init__(
+        self,
+        filter: JobFilter,
+        before: UUID,
+        limit: int,
+        beside: Iterable[UUID] = (),
+        tasks: Collection[str] | None = None,
+    ) -> None:
         self.place = before
         """Everything from here up has been seen."""
         self.found: list[Fields] = []
         self.done = False
         self.horizon: UUID | None = None
         self._filter = filter
+        self._tasks = tasks
         self._state = run_state_wanted(filter)
         self._limit = limit
         self._beside = sorted(beside)
@@ -270,7 +281,7 @@ class EndedWalk:
         return (
             not row["elsewhere"]
             and (self._state is None or row["end_state"] == self._state)
-            and (wanted.task is None or row["task"] == wanted.task)
+            and (self._tasks is None or row["task"] in self._tasks)
             and (wanted.queue is None or row["queue"] == wanted.queue)
             and in_due_range(row["due_at"], wanted)
         )

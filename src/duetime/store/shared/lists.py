@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec.structs import asdict, replace
 
+from duetime.clock import monotonic
 from duetime.model.lists import (
     DeadFilter,
     DeadGroups,
@@ -29,6 +30,7 @@ from duetime.store.rules.list_pages import (
     LIVE_BOUND,
     MOST_LABELLED,
     MOST_OWNED,
+    MOST_SECONDS,
     MOST_WINDOWS,
     SPARSE_BOUND,
     EndedWalk,
@@ -77,10 +79,17 @@ class ListingRole(SharedRole):
     async def list_jobs(
         self, tenant_id: int, filter: JobFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[JobItem]:
-        async def work(transaction: Transaction) -> list[Source]:
-            return await _Jobs(transaction, tenant_id, filter, before or LAST_ID, limit).sources()
+        place = before or LAST_ID
 
-        return make_page(await self.transactions.reading(tenant_id).run(work), limit)
+        async def work(transaction: Transaction) -> list[Source]:
+            return await _Jobs(transaction, tenant_id, filter, place, limit).sources()
+
+        until = monotonic() + MOST_SECONDS
+        while True:
+            page = make_page(await self.transactions.reading(tenant_id).run(work), limit)
+            if page.items or page.next is None or page.next >= place or monotonic() > until:
+                return page
+            place = page.next
 
     async def list_jobs_by_name(
         self, tenant_id: int, filter: JobFilter, after: NamePlace | None = None, limit: int = 50, *, down: bool = False
@@ -132,9 +141,11 @@ class ListingRole(SharedRole):
                 return sources
 
             wanted["before"] = span.top(before or LAST_ID)
+            until = monotonic() + MOST_SECONDS
             for _ in range(MOST_WINDOWS):
                 page = make_page(await self.transactions.reading(tenant_id).run(work), limit)
-                if page.next is None or not span.is_above(page):
+                goes_on = not page.items and job_ids is None and monotonic() < until
+                if page.next is None or not (span.is_above(page) or goes_on):
                     break
                 wanted["before"] = page.next
             return span.ended(page)
@@ -247,13 +258,28 @@ class ListingRole(SharedRole):
 class _Jobs:
     """One page of jobs, home by home."""
 
-    def __init__(self, transaction: Transaction, tenant_id: int, filter: JobFilter, before: UUID, limit: int) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        tenant_id: int,
+        filter: JobFilter,
+        before: UUID,
+        limit: int,
+        tasks: list[str] | None = None,
+    ) -> None:
         self._transaction = transaction
         self._tenant_id = tenant_id
         self._filter = filter
         self._before = before
         self._limit = limit
-        self._wanted = {"tenant_id": tenant_id, "before": before, "limit": limit + 1, **_rest(filter)}
+        self._tasks = tasks if tasks is not None else None if filter.task is None else [filter.task]
+        self._wanted = {
+            "tenant_id": tenant_id,
+            "before": before,
+            "limit": limit + 1,
+            **_rest(filter),
+            "tasks": self._tasks,
+        }
 
     async def sources(self) -> list[Source]:
         if self._filter.search is not None:
@@ -292,6 +318,11 @@ class _Jobs:
             sources = await _Jobs(self._transaction, self._tenant_id, rest, self._before, BOUND).sources()
             return [_kept(source, lambda item: is_found_by(item, text)) for source in sources]
         sources = await self._by_id(text, rest)
+        by_task, known = await self._by_task(text, rest), set(ids_of(sources))
+        sources += [
+            Source([(each, item) for each, item in found.items if each not in known], found.horizon)
+            for found in by_task
+        ]
         if not terms:
             return sources
         bound = max(self._limit + 1, MOST_LABELLED)
@@ -309,13 +340,20 @@ class _Jobs:
         ]
 
     async def _found_terms(self, text: str) -> list[tuple[str, str]] | None:
-        """The labels that contain a text; None: it is too short or too frequent for the index, or part of a task."""
+        """The labels that contain a text; None: it is too short or too frequent for the index."""
         if len(folded(text)) < SHORTEST:
             return None
-        tasks = await self._transaction.rows("tasks_of_tenant", tenant_id=self._tenant_id)
-        if any(folded(text) in folded(row["task"]) for row in tasks):
-            return None
         return await find_terms(self._transaction, self._tenant_id, text, MOST_TERMS)
+
+    async def _by_task(self, text: str, rest: JobFilter) -> list[Source]:
+        """Jobs whose task contains a text. A tenant has few tasks: the matching ones are a condition of the rows."""
+        rows = await self._transaction.rows("tasks_of_tenant", tenant_id=self._tenant_id)
+        tasks = [
+            row["task"] for row in rows if folded(text) in folded(row["task"]) and rest.task in (None, row["task"])
+        ]
+        if not tasks:
+            return []
+        return await _Jobs(self._transaction, self._tenant_id, rest, self._before, self._limit, tasks).sources()
 
     async def _by_id(self, text: str, rest: JobFilter) -> list[Source]:
         """Jobs whose id begins with a text."""
@@ -380,7 +418,7 @@ class _Jobs:
 
     async def _ended(self, sources: list[Source]) -> Source:
         floor = floor_of(sources, self._limit) or FIRST_ID
-        walk = EndedWalk(self._filter, self._before, self._limit, beside=ids_of(sources))
+        walk = EndedWalk(self._filter, self._before, self._limit, beside=ids_of(sources), tasks=self._tasks)
         while not walk.done:
             place = {"before": walk.place, "floor": floor, "state": walk.state, "bound": walk.rows_at_once}
             row = found_row(await self._transaction.row("walk_ended_jobs", tenant_id=self._tenant_id, **place))
@@ -390,7 +428,7 @@ class _Jobs:
         return Source(self._items(walk.found), walk.horizon)
 
     async def _ended_among(self, ids: list[UUID]) -> Source:
-        walk = EndedWalk(self._filter, self._before, self._limit)
+        walk = EndedWalk(self._filter, self._before, self._limit, tasks=self._tasks)
         walk.take(await self._look_up(ids, {}))
         return Source(self._items(walk.found))
 

@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "./view.js";
 import { now } from "./words.js";
 
 const AFTER_NEWS = 1000;
+const UNREACHED = 3000;
 
 /**
  * Load data, and load it again on matching events (`live`) or after some time (`every`). Old data stays until the next
@@ -27,15 +28,18 @@ export function useData(load, about, { live = null, every = 0 } = {}) {
         return;
       }
       busy = true;
+      let isUnreached = false;
       try {
         const data = await load(stop.signal);
         if (!stop.signal.aborted) setState({ about: key, data, error: null });
       } catch (error) {
+        isUnreached = error.status === 0;
         if (!stop.signal.aborted) {
           setState((was) => ({ about: key, data: was.about === key ? was.data : undefined, error }));
         }
       }
       busy = false;
+      if (isUnreached && !wanted && !stop.signal.aborted) timer = setTimeout(run, UNREACHED);
       if (wanted && !stop.signal.aborted) {
         wanted = false;
         timer = setTimeout(run, AFTER_NEWS);

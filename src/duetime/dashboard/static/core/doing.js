@@ -2,7 +2,8 @@
 
 import { useEffect, useState } from "./view.js";
 
-const SHOWN = 8000;
+/** For how long Undo is offered: docs/dashboard.md says it too. */
+const SHOWN = 10000;
 const watchers = new Set();
 let notes = [];
 let next = 1;

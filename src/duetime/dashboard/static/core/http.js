@@ -1,6 +1,7 @@
 // Requests to the API. The session is a cookie that scripts cannot read. The server accepts a changing request only from
 // this page's own origin, which the browser confirms.
 
+import { readAnswer } from "./json.js";
 import { namedTenant } from "./place.js";
 import { once } from "./repeats.js";
 
@@ -41,7 +42,7 @@ export async function ask(method, path, { query, body, headers, signal } = {}) {
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   if (answer.ok) {
-    const found = await whole(answer);
+    const found = await whole(answer, method);
     answered(answer.status);
     return found;
   }
@@ -51,26 +52,30 @@ export async function ask(method, path, { query, body, headers, signal } = {}) {
   throw problem;
 }
 
+const RETRIES = "The page retries automatically.";
+/** The request may have arrived: its key lets the server recognize it when it is sent again. */
+const REPEAT = "Try again: if it was done already, it is not done twice.";
+
 async function reach(method, url, request) {
   try {
     return await fetch(url, request);
   } catch (error) {
-    throw cut(error);
+    throw cut(error, method);
   }
 }
 
 /** The content of an answer, which may be cut while it is read. */
-async function whole(answer) {
+async function whole(answer, method) {
   try {
-    return await answer.json();
+    return readAnswer(await answer.text());
   } catch (error) {
-    throw cut(error);
+    throw cut(error, method);
   }
 }
 
-function cut(error) {
+function cut(error, method) {
   if (error.name === "AbortError") return error;
-  return new Problem(0, { detail: "The server cannot be reached", remedy: "The page retries automatically." });
+  return new Problem(0, { detail: "The server cannot be reached", remedy: method === "GET" ? RETRIES : REPEAT });
 }
 
 export function address(path, query = {}) {

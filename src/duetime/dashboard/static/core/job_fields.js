@@ -2,6 +2,7 @@
 // declaration), so a new option needs no change here. SHORT adds forms that are easier to type than JSON.
 
 import { OPTIONS } from "./job_options.js";
+import { readJson } from "./json.js";
 import { zone } from "./zone.js";
 
 const WEEKDAYS = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
@@ -74,7 +75,7 @@ export function show(option, value) {
 
 function parsed(text, field) {
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch (error) {
     throw wrong(field, `is not JSON: ${error.message}`);
   }

@@ -13,6 +13,17 @@ export async function whoAmI() {
   return me;
 }
 
+/** Whether this login sees some jobs of the tenant only: those of an owner, with a tag or in a queue. What is about the
+ * whole tenant is closed to it. */
+export const isScoped = () => Boolean(me && me.scope);
+
+/** The scope in words, such as "owner ann, queue mail". */
+export const scopeWords = () =>
+  Object.entries((me && me.scope) || {})
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
+
 export const may = (action) => Boolean(me && me.may.includes(action));
 export const isRoot = () => Boolean(me && me.role === "root");
 export const logIn = (key) => post("/login", { key });

@@ -74,4 +74,6 @@ export function relative(text, at = now()) {
 }
 
 export const title = (word) => word.charAt(0) + word.slice(1).toLowerCase();
+/** The end of the id of a worker, which is looked for nowhere. Ids of jobs and runs are shown as a whole: the search
+ * knows their beginning, and ids that were made together differ at the end alone. */
 export const short = (id) => (id ? `${id.slice(0, id.indexOf("_") + 1)}…${id.slice(-6)}` : "–");

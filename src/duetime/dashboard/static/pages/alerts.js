@@ -5,24 +5,11 @@ import { number } from "../core/words.js";
 import { Badge, Moment } from "../parts/basics.js";
 import { Managed, named } from "../parts/managed.js";
 
-const WORDS = {
-  dead_letters: "dead letters",
-  lag_p95: "lag p95, s",
-  backlog: "waiting runs",
-  workers: "live workers",
-  free_slots: "free slots",
-  duration: "duration p95, s",
-  unserved: "seconds without a worker",
-  no_success: "seconds without a success",
-  not_started: "seconds late",
-  overtime: "times the usual duration",
-};
-
 const shown = (value) => (value === null ? "–" : Number.isInteger(value) ? number(value) : value.toFixed(2));
 
 function About({ item }) {
   const parts = [item.queue && `queue ${item.queue}`, item.task && `task ${item.task}`, item.tag && `tag ${item.tag}`];
-  return html`${WORDS[item.figure]}<div class="soft small">
+  return html`${item.unit}<div class="soft small">
     ${parts.filter(Boolean).join(", ")} ${item.job_id && html`<a href="/jobs/${item.job_id}">its job</a>`}
   </div>`;
 }

@@ -1,27 +1,24 @@
 // Dead letters: runs that used all their attempts, grouped by error or as a list; replayed or discarded together.
 
 import { go, setQuery, useData } from "../core/data.js";
-import { act, complain, say } from "../core/doing.js";
+import { act, complain } from "../core/doing.js";
 import { address, get, post } from "../core/http.js";
 import { ofKind } from "../core/live.js";
-import { listPage } from "../core/pages.js";
+import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
-import { may } from "../core/session.js";
-import { html, useRef, useState } from "../core/view.js";
-import { number, plural } from "../core/words.js";
+import { isScoped, may } from "../core/session.js";
+import { html } from "../core/view.js";
+import { number } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
-import { BulkActions } from "../parts/bulk.js";
-import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../parts/basics.js";
+import { BulkActions, BulkPanel, actionsOn, useBulk } from "../parts/bulk.js";
+import { Badge, Empty, Head, Loading, Moment, NoneFound, Pager, Searching, Segments, Wrong } from "../parts/basics.js";
 import { Range, rangeFrom } from "../parts/range.js";
-
-const AT_ONCE = 100;
-const RATE = 100;
 
 const DIED = ofKind("failed", "fired", "submitted");
 
 export function DeadLetters({ query }) {
-  const view = query.view === "list" ? "list" : "groups";
-  const pick = html`<${Segments} label="View" value=${view} onPick=${(name) => go(name === "list" ? "/dead-letters?view=list" : "/dead-letters")} choices=${[["groups", "By error"], ["list", "List"]]} />`;
+  const view = query.view === "list" || isScoped() ? "list" : "groups";
+  const pick = !isScoped() && html`<${Segments} label="View" value=${view} onPick=${(name) => go(name === "list" ? "/dead-letters?view=list" : "/dead-letters")} choices=${[["groups", "By error"], ["list", "List"]]} />`;
   return html`<${Head} title="Dead letters" buttons=${pick}>Runs that used all their attempts, kept for inspection and replay.</${Head}>
     ${view === "list" ? html`<${List} query=${query} />` : html`<${Groups} />`}`;
 }
@@ -33,7 +30,7 @@ function List({ query }) {
   const key = JSON.stringify(filter);
   const place = placeIn(query);
   const { cursor } = place;
-  const { data: page, error, reload } = useData((signal) => listPage("/v1/dead-letters", { ...filter, page_size: 50, cursor }, signal), ["dead", key, cursor], { live: DIED });
+  const { data: page, error, reload, searching } = useList("/v1/dead-letters", { ...filter, page_size: 50, cursor }, ["dead", key, cursor], { live: DIED });
   const submit = (event) => {
     event.preventDefault();
     const { task, queue, error: text, ...span } = Object.fromEntries(new FormData(event.target));
@@ -56,8 +53,8 @@ function List({ query }) {
     ${filter.fingerprint && html`<p class="hint">One kind of error. <button class="plain tight" onClick=${() => setQuery({ fingerprint: null })}>Show all</button></p>`}
     ${page && page.items.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${filter} />`}
     <${Wrong} error=${error} />
-    ${!page && !error && html`<${Loading} />`}
-    ${page && !page.items.length && html`<div class="card"><${Empty} title="No dead letters match." /></div>`}
+    ${!page && !error && html`<${Searching} found=${searching} word="dead letters" />`}
+    ${page && !page.items.length && html`<${NoneFound} page=${page} place=${place} word="dead letters" />`}
     ${page && page.items.length > 0 && html`<div class="table dense"><table class="cards">
       <thead><tr><th scope="col">Task</th><th scope="col">Error</th><th scope="col">Failure</th><th scope="col">Queue</th><th scope="col">Attempts</th><th scope="col" aria-sort="descending">Due</th><th scope="col">Died</th>${may("control") && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}</tr></thead>
       <tbody>${page.items.map((run) => html`<tr key=${run.run_id}>
@@ -79,60 +76,27 @@ function List({ query }) {
 
 function Groups() {
   const { data, error, reload } = useData((signal) => get("/v1/dead-letters/groups", {}, signal), ["dead letters"], { live: DIED });
-  return html`${data && data.groups.length > 0 && html`<${BulkActions} objects="dead_letters" filter=${{}} />`}
+  const bulk = useBulk("dead_letters", () => reload());
+  return html`${(bulk.shown.length > 0 || (data && data.groups.length > 0)) && html`<${BulkPanel} objects="dead_letters" filter=${{}} bulk=${bulk} />`}
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.groups.length && html`<div class="card"><${Empty} title="No dead letters.">No run has used all its attempts.</${Empty}></div>`}
     <div class="stack">
-      ${data && data.groups.map((group) => html`<${Group} key=${group.fingerprint} group=${group} reload=${reload} more=${data.more} />`)}
+      ${data && data.groups.map((group) => html`<${Group} key=${group.fingerprint} group=${group} more=${data.more} bulk=${bulk} />`)}
     </div>
     ${data && data.more && html`<p class="hint">The groups count the newest ${number(data.counted)}; there are more. Actions on a group include those.</p>`}`;
 }
 
-function Group({ group, reload, more }) {
-  const [progress, setProgress] = useState(null);
+/** The server acts on the group, also when this page is closed. Only on dead letters that exist now: if the cause
+ * persists, replayed runs die again, and would be replayed forever. */
+function Group({ group, more, bulk }) {
   const count = `${number(group.count)}${more ? "+" : ""}`;
-
-  const wanted = useRef(true);
-  const stop = () => (wanted.current = false);
-
-  /** In batches, so that the user sees the progress and can stop. Only dead letters that exist now: if the cause
-   * persists, replayed runs die again, and would be replayed forever. */
-  const work = async (verb, word, more, step) => {
-    const of = count;
-    let done = 0;
-    wanted.current = true;
-    setProgress({ word, done, of });
+  const start = async (each) => {
     try {
       const { now: end_time } = await get("/v1/me");
-      const began = performance.now();
-      for (let again = true; again && wanted.current; ) {
-        const late = (performance.now() - began) / 1000;
-        const body = { fingerprint: group.fingerprint, end_time, limit: AT_ONCE, ...more(done, late) };
-        const [made, isMore] = step(await post(`/v1/dead-letters/${verb}`, body));
-        done += made;
-        again = isMore && made > 0;
-        setProgress({ word, done, of });
-      }
-      say(`${word} ${plural(done, "dead letter")}`);
+      await bulk.start(each, { fingerprint: group.fingerprint, end_time });
     } catch (error) {
       complain(error);
-    }
-    setProgress(null);
-    reload();
-  };
-  // Each request starts where the last one ended, so that together they keep the rate.
-  const pace = (done, late) => ({ rate: RATE, delay: Math.max(0, done / RATE - late) });
-  const replay = async () => {
-    const text = `Each becomes a new run with the same arguments, ${RATE} per second. This cannot be undone.`;
-    if (await askBack({ title: `Replay ${count} dead letters?`, text, yes: "Replay them", no: "Keep them" })) {
-      await work("replay", "Replayed", pace, (answer) => [answer.runs.length, answer.more]);
-    }
-  };
-  const discard = async () => {
-    const text = "Discarded runs cannot be replayed. The history of the runs stays until its retention ends.";
-    if (await askBack({ title: `Discard ${count} dead letters?`, text, yes: "Discard them", no: "Keep them" })) {
-      await work("discard", "Discarded", () => ({}), (answer) => [answer.discarded, answer.discarded === AT_ONCE]);
     }
   };
   return html`<article class="card">
@@ -143,10 +107,7 @@ function Group({ group, reload, more }) {
     <pre class="text">${(group.error || group.failure || "unknown").split("\n")[0]}</pre>
     <p class="hint"><a href="/runs/${group.newest_run}">Newest run</a>, <a href="/dead-letters?view=list&fingerprint=${encodeURIComponent(group.fingerprint)}">all of them</a></p>
     ${may("control") && html`<div class="buttons actions">
-      <button class="main" disabled=${Boolean(progress)} onClick=${replay}>Replay ${count}</button>
-      <button class="danger" disabled=${Boolean(progress)} onClick=${discard}>Discard ${count}</button>
-      ${progress && html`<button onClick=${stop}>Stop</button>`}
-      ${progress && html`<span class="soft" role="status">${progress.word} ${number(progress.done)} of ${progress.of}</span>`}
+      ${actionsOn("dead_letters").map((each) => html`<button key=${each.action} class=${each.action === "discard" ? "danger" : "main"} disabled=${bulk.busy} onClick=${() => start(each)}>${each.word} ${count}</button>`)}
     </div>`}
   </article>`;
 }

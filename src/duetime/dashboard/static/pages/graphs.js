@@ -6,7 +6,7 @@ import { get, post } from "../core/http.js";
 import { criticalPath, layOut } from "../core/layout.js";
 import { anything } from "../core/live.js";
 import { listPage } from "../core/pages.js";
-import { placeIn } from "../core/place.js";
+import { placeIn, setQuery } from "../core/place.js";
 import { may } from "../core/session.js";
 import { html, useMemo } from "../core/view.js";
 import { length, number, plural, title } from "../core/words.js";
@@ -14,7 +14,9 @@ import { askBack } from "../parts/asking.js";
 import { Badge, Empty, Head, Loading, Moment, Pager, Wrong, look } from "../parts/basics.js";
 
 const DRAWN = 400;
-const LISTED = 200;
+const LISTED = 100;
+/** What needs attention comes first. */
+const ORDER = ["FAILED", "RUNNING", "RETRYING", "BLOCKED", "PENDING", "CANCELLED", "SKIPPED", "SUCCEEDED"];
 
 export function Graphs({ query }) {
   const place = placeIn(query);
@@ -37,7 +39,7 @@ export function Graphs({ query }) {
     <${Pager} page=${page} place=${place} word="graphs" />`;
 }
 
-export function Graph({ id }) {
+export function Graph({ id, query }) {
   const { data: graph, error, reload } = useData((signal) => get(`/v1/graphs/${id}`, {}, signal), ["graph", id], { live: anything });
   if (error && !graph) return html`<${Head} title="Graph" /><${Wrong} error=${error} />`;
   if (!graph) return html`<${Head} title="Graph" /><${Loading} />`;
@@ -47,7 +49,7 @@ export function Graph({ id }) {
     </${Head}>
     <div class="stack">
       ${graph.nodes.length <= DRAWN ? html`<${Drawing} graph=${graph} />` : html`<p class="hint">A graph of more than ${DRAWN} nodes is shown as a list.</p>`}
-      <${Nodes} nodes=${graph.nodes} />
+      <${Nodes} graph=${graph} query=${query} />
     </div>`;
 }
 
@@ -74,7 +76,7 @@ function Drawing({ graph }) {
     const half = (to.x - from.x - 150) / 2;
     return `M${from.x + 150} ${from.y + 22} c${half} 0 ${half} ${to.y - from.y} ${2 * half} ${to.y - from.y}`;
   };
-  return html`<figure class="card graph" tabindex="0" role="group" aria-label=${path.length ? `The graph; its critical path is ${path.join(", ")}` : "The graph; no node has run yet"}>
+  return html`<div class="card graph" tabindex="0" role="group" aria-label=${path.length ? `The graph; its critical path is ${path.join(", ")}` : "The graph; no node has run yet"}>
     <svg width=${layout.width + 4} height=${layout.height + 4} viewBox="-2 -2 ${layout.width + 4} ${layout.height + 4}">
       ${graph.edges.map((edge) => html`<path key=${`${edge.parent} ${edge.child}`} d=${curve(edge)} class="edge ${isStep(edge) ? "critical" : ""}" />`)}
       ${graph.nodes.map((node) => {
@@ -90,17 +92,44 @@ function Drawing({ graph }) {
         </a>`;
       })}
     </svg>
-    <figcaption class="hint">${path.length ? `The critical path (marked) has ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}. It contains only nodes that ran.` : "No node has run yet."}</figcaption>
-  </figure>`;
+    <p class="hint">${path.length ? `The critical path (marked) has ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}. It contains only nodes that ran.` : "No node has run yet."}</p>
+  </div>`;
 }
 
-const Nodes = ({ nodes }) => html`<div class="table"><table class="cards">
-  <thead><tr><th scope="col">Node</th><th scope="col">Status</th><th scope="col">Task</th><th scope="col">Duration</th></tr></thead>
-  <tbody>${nodes.slice(0, LISTED).map((node) => html`<tr key=${node.name}>
-    <td class="wide"><a class="job-name" href="/runs/${node.run_id}">${node.name}</a></td>
-    <td><${Badge} status=${node.status} /></td>
-    <td class="soft">${node.task}</td>
-    <td class="nowrap">${length(node.duration)}</td>
-  </tr>`)}</tbody>
-</table></div>
-${nodes.length > LISTED && html`<p class="hint">The first ${LISTED} of ${number(nodes.length)} nodes.</p>`}`;
+/** The nodes by state, those that failed first, a page at a time. */
+function Nodes({ graph, query }) {
+  const found = graph.nodes
+    .filter((node) => !query.status || node.status === query.status)
+    .sort((one, other) => ORDER.indexOf(one.status) - ORDER.indexOf(other.status));
+  const last = Math.max(1, Math.ceil(found.length / LISTED));
+  const at = Math.min(Math.max(1, Number(query.page) || 1), last);
+  const shown = found.slice((at - 1) * LISTED, at * LISTED);
+  const turn = (page) => setQuery({ page: page > 1 ? String(page) : null });
+  const states = ORDER.filter((status) => graph.counts[status] || status === query.status);
+  return html`<section class="stack" aria-labelledby="nodes">
+    <div class="finder">
+      <h2 id="nodes" class="hidden-words">Nodes</h2>
+      <label><span class="hidden-words">Status of the nodes</span>
+        <select value=${query.status || ""} onChange=${(event) => setQuery({ status: event.target.value || null })}>
+          <option value="">All nodes (${number(graph.nodes.length)})</option>
+          ${states.map((status) => html`<option key=${status} value=${status} selected=${status === query.status}>${title(status)} (${number(graph.counts[status] || 0)})</option>`)}
+        </select>
+      </label>
+    </div>
+    ${!shown.length && html`<div class="card"><${Empty} title="No nodes match." /></div>`}
+    ${shown.length > 0 && html`<div class="table"><table class="cards">
+      <thead><tr><th scope="col">Node</th><th scope="col">Status</th><th scope="col">Task</th><th scope="col">Duration</th></tr></thead>
+      <tbody>${shown.map((node) => html`<tr key=${node.name}>
+        <td class="wide"><a class="job-name" href="/runs/${node.run_id}">${node.name}</a></td>
+        <td><${Badge} status=${node.status} /></td>
+        <td class="soft">${node.task}</td>
+        <td class="nowrap">${length(node.duration)}</td>
+      </tr>`)}</tbody>
+    </table></div>`}
+    ${last > 1 && html`<nav class="pager" aria-label="Pagination of nodes">
+      <button class="tight" disabled=${at === 1} onClick=${() => turn(at - 1)}>← Back</button>
+      <span>Page ${at} of ${last}, ${plural(found.length, "node")}</span>
+      <button class="tight" disabled=${at === last} onClick=${() => turn(at + 1)}>Next →</button>
+    </nav>`}
+  </section>`;
+}

@@ -3,12 +3,12 @@
 import { go, useData } from "../core/data.js";
 import { ask, get } from "../core/http.js";
 import { anything } from "../core/live.js";
-import { listPage } from "../core/pages.js";
+import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
 import { html } from "../core/view.js";
 import { date, length, moment, number, relative, title } from "../core/words.js";
 import { wallAt, zone } from "../core/zone.js";
-import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { Badge, Bars, Exact, Head, Loading, Moment, NoneFound, Pager, Wrong } from "../parts/basics.js";
 import { MaybeInStream } from "../parts/in_streams.js";
 import { JobButtons, isOver, nameOf } from "../parts/job_actions.js";
 import { Masked } from "../parts/masked.js";
@@ -19,11 +19,7 @@ export function Job({ id, query }) {
   const { data: job, error, reload } = useData((signal) => get(`/v1/jobs/${id}`, {}, signal), ["job", id], { live: anything });
   const place = placeIn(query);
   const { cursor } = place;
-  const { data: runs } = useData(
-    (signal) => listPage(`/v1/jobs/${id}/runs`, { page_size: 20, cursor }, signal),
-    ["runs of", id, cursor],
-    { live: anything },
-  );
+  const { data: runs } = useList(`/v1/jobs/${id}/runs`, { page_size: 20, cursor }, ["runs of", id, cursor], { live: anything });
   const { data: recent } = useData((signal) => get("/v1/recent-runs", { job_ids: id, count: 30 }, signal), ["recent", id], {
     live: anything,
   });
@@ -48,7 +44,7 @@ export function Job({ id, query }) {
         <section aria-labelledby="runs">
           <h2 id="runs" class="hidden-words">Runs</h2>
           ${runs && runs.items.length > 0 && html`<${RunTable} runs=${runs.items} withTask=${false} />`}
-          ${runs && !runs.items.length && html`<div class="card"><${Empty} title="No runs yet." /></div>`}
+          ${runs && !runs.items.length && html`<${NoneFound} page=${runs} place=${place} word="runs" title="No runs yet." />`}
           <${Pager} page=${runs} place=${place} word="runs" />
         </section>
       </div>
@@ -72,11 +68,28 @@ export function Job({ id, query }) {
     </div>`;
 }
 
+const SHOWN = 5;
+
+/** The next fires: of the whole schedule, and no more than `max_runs` lets the job make. Runs that are made ahead of their
+ * time are counted in `made` already. */
 function Next({ job }) {
-  const body = { schedule: job.schedule.exact, tz: job.schedule.tz, start: job.next_run, count: 5 };
-  const { data } = useData((signal) => ask("POST", "/v1/schedules/preview", { body, signal }), ["next", body]);
-  if (!data) return html`<${Exact} at=${job.next_run} />`;
-  return html`<${FireList} fires=${data.fires} />`;
+  const { exact, tz, start_at, end_at, exclude } = job.schedule;
+  const bounds = { start_at, end_at, exclude };
+  const given = Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== null));
+  const body = { schedule: exact, tz, ...given, start: job.next_run, count: SHOWN };
+  const { data } = useData(
+    async (signal) => {
+      const [{ fires }, ahead] = await Promise.all([
+        ask("POST", "/v1/schedules/preview", { body, signal }),
+        job.max_runs === null ? null : get(`/v1/jobs/${job.job_id}/runs`, { start_time: job.next_run, page_size: SHOWN }, signal),
+      ]);
+      const left = ahead ? job.max_runs - job.made + ahead.items.length : SHOWN;
+      return { fires: fires.slice(0, left), isLast: left < SHOWN || fires.length < SHOWN };
+    },
+    ["next", body, job.made, job.max_runs],
+  );
+  if (!data || !data.fires.length) return html`<${Exact} at=${job.next_run} />`;
+  return html`<${FireList} fires=${data.fires} />${data.isLast && html`<p class="hint">These are its last runs.</p>`}`;
 }
 
 /** A fire in its own time zone. */

@@ -5,7 +5,9 @@ import { act } from "../core/doing.js";
 import { ask, get, post } from "../core/http.js";
 import { boundsOf, changesOf, empty, exampleOf, fieldsOf, isList, isNumber, isObject, scheduleOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
 import { OPTIONS } from "../core/job_options.js";
+import { readJson } from "../core/json.js";
 import { fits, formOf } from "../core/schema.js";
+import { isScoped } from "../core/session.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { ZONES } from "../core/zone.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
@@ -60,7 +62,7 @@ function Form({ start, save, verb, fixed = false }) {
   const [values, setValues] = useState(start);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const { data: tasks } = useData((signal) => get("/v1/tasks", {}, signal), ["tasks"]);
+  const { data: tasks } = useData((signal) => (isScoped() ? null : get("/v1/tasks", {}, signal)), ["tasks"]);
   const set = (name) => (event) => setValues((was) => ({ ...was, [name]: event.target.value }));
   const isWrong = (name) => error && (error.field || "").split(/[.[]/)[0] === name;
   const field = (name, more = {}) => ({
@@ -149,7 +151,7 @@ function Arguments({ task, tasks, text, field, error, change }) {
 
 function parsed(text) {
   try {
-    const found = JSON.parse(text || "{}");
+    const found = readJson(text || "{}");
     return found && typeof found === "object" && !Array.isArray(found) ? found : null;
   } catch {
     return null;

@@ -4,13 +4,13 @@ import { go, setQuery, useData } from "../core/data.js";
 import { forEach, say } from "../core/doing.js";
 import { address, get, post } from "../core/http.js";
 import { anything } from "../core/live.js";
-import { listPage } from "../core/pages.js";
+import { useList } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
-import { may } from "../core/session.js";
+import { isScoped, may } from "../core/session.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { moment, number, plural, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
-import { Badge, Bars, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { Badge, Bars, Head, Moment, NoneFound, Pager, Searching, Wrong } from "../parts/basics.js";
 import { BulkActions } from "../parts/bulk.js";
 import { InStreams } from "../parts/in_streams.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
@@ -21,9 +21,10 @@ const WORDS = { search: "Anything" };
 const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "ENDED"];
 const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time", "fires_from", "fires_until"];
 
-/** The API sorts by name only where nothing else selects by a label: docs/decisions/0044-sorted-lists.md says why. */
+/** The API sorts by name only where nothing else selects by a label, as a scope does: docs/decisions/0044-sorted-lists.md
+ * says why. */
 const ORDERS = { newest: "name", name: "-name", "-name": "newest" };
-const isSortable = (filter) => ![...BY, "fires_from"].some((name) => filter[name]);
+const isSortable = (filter) => !isScoped() && ![...BY, "fires_from"].some((name) => filter[name]);
 
 const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
 
@@ -35,6 +36,7 @@ export const Schedules = ({ query }) => html`<${JobList} path="/schedules" query
 
 /** How many schedules there are, and how many of them are paused; up to a bound. */
 function Counts() {
+  if (isScoped()) return "Jobs that repeat.";
   const { data } = useData(
     () => Promise.all(["ACTIVE", "PAUSED"].map((status) => post("/v1/bulk-actions/preview", { action: "cancel", jobs: { recurring: true, status } }))),
     ["schedules"],
@@ -47,6 +49,7 @@ function Counts() {
 
 function JobList({ path, query }) {
   const only = path === "/schedules";
+  const word = only ? "schedules" : "jobs";
   const filter = filterOf(query);
   const order = isSortable(filter) && query.order in ORDERS ? query.order : "newest";
   const key = JSON.stringify({ ...filter, order });
@@ -54,11 +57,8 @@ function JobList({ path, query }) {
   const { cursor } = place;
   const [picked, setPicked] = useState(new Set());
   useEffect(() => setPicked(new Set()), [key, cursor]);
-  const { data: page, error, reload } = useData(
-    (signal) => listPage("/v1/jobs", { ...filter, ...(order === "newest" ? {} : { order }), page_size: 50, cursor }, signal),
-    ["jobs", key, cursor],
-    { live: anything },
-  );
+  const request = { ...filter, ...(order === "newest" ? {} : { order }), page_size: 50, cursor };
+  const { data: page, error, reload, searching } = useList("/v1/jobs", request, ["jobs", key, cursor], { live: anything });
   const ids = page ? page.items.map((job) => job.job_id) : [];
   const { data: recent } = useData(
     (signal) => (ids.length ? get("/v1/recent-runs", { job_ids: ids.join() }, signal) : { items: [] }),
@@ -73,16 +73,16 @@ function JobList({ path, query }) {
     ${filter.fires_from && html`<${Coming} path=${path} filter=${filter} page=${page} place=${place} />`}
     ${!filter.fires_from && html`<${BulkActions} objects="jobs" filter=${typed(filter)} />`}
     <${Wrong} error=${error} />
-    ${!page && !error && html`<${Loading} />`}
-    ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} only=${only} order=${order} />`}
+    ${!page && !error && html`<${Searching} found=${searching} word=${word} />`}
+    ${page && html`<${Table} page=${page} place=${place} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} only=${only} order=${order} />`}
     ${page && html`<${InStreams} found=${page.in_streams} />`}
-    <${Pager} page=${page} place=${place} word=${only ? "schedules" : "jobs"} labels=${order === "newest" ? undefined : ["Back", "Next"]} />
+    <${Pager} page=${page} place=${place} word=${word} labels=${order === "newest" ? undefined : ["Back", "Next"]} />
     ${picked.size > 0 && html`<${Bulk} jobs=${page ? page.items.filter((job) => picked.has(job.job_id)) : []} done=${() => setPicked(new Set()) || reload()} />`}`;
 }
 
 function Finder({ path, filter }) {
   const by = BY.find((name) => filter[name]) || "search";
-  const { data: queues } = useData((signal) => get("/v1/queues", {}, signal), ["queues"]);
+  const { data: queues } = useData((signal) => (isScoped() ? null : get("/v1/queues", {}, signal)), ["queues"]);
   const submit = (event) => {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(event.target));
@@ -99,7 +99,7 @@ function Finder({ path, filter }) {
       </label>
       <label>
         <span class="hidden-words">Search text</span>
-        <input name="text" type="search" placeholder="Part of a name, tag, task, owner, key or id" defaultValue=${filter[by] || ""} />
+        <input name="text" type="search" placeholder="Part of a name, tag, task, owner or key, or an id" defaultValue=${filter[by] || ""} />
       </label>
       <label>
         <span class="hidden-words">Status</span>
@@ -144,12 +144,13 @@ function NameHead({ order, filter }) {
   </th>`;
 }
 
-function Table({ page, bars, picked, setPicked, reload, filter, only, order }) {
+function Table({ page, place, bars, picked, setPicked, reload, filter, only, order }) {
   if (!page.items.length) {
     const none = Object.keys(filter).length === (only ? 1 : 0);
-    return html`<div class="card"><${Empty} title=${none ? `There are no ${only ? "schedules" : "jobs"} yet.` : "No jobs match."}>
-      ${none ? "Create one here or with the API." : "A search finds any part of a name, tag, task, owner or key. The other fields must match completely."}
-    </${Empty}></div>`;
+    const word = only ? "schedules" : "jobs";
+    return html`<${NoneFound} page=${page} place=${place} word=${word} title=${none ? `There are no ${word} yet.` : `No ${word} match.`}>
+      ${none ? "Create one here or with the API." : "A search finds any part of a name, tag, task, owner or key, and the beginning of an id. The other fields must match completely."}
+    </${NoneFound}>`;
   }
   const steers = may("control");
   const toggle = (id) => {

@@ -5,7 +5,7 @@ import { act } from "../core/doing.js";
 import { get, post } from "../core/http.js";
 import { isReplayable } from "../core/job_fields.js";
 import { about } from "../core/live.js";
-import { may } from "../core/session.js";
+import { isScoped, may } from "../core/session.js";
 import { html, useEffect, useRef } from "../core/view.js";
 import { length, short, title } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
@@ -120,7 +120,7 @@ function Timeline({ run }) {
 
 /** The names of the workers that had the run, as far as they are known. */
 function useWorkers(run) {
-  const some = Boolean(run && (run.worker_id || run.attempts.some((attempt) => attempt.worker_id)));
+  const some = Boolean(run && !isScoped() && (run.worker_id || run.attempts.some((attempt) => attempt.worker_id)));
   const { data } = useData((signal) => (some ? get("/v1/workers", {}, signal) : null), ["names of workers", some]);
   return new Map(data ? [...data.items, ...data.past].map((worker) => [worker.worker_id, worker.name]) : []);
 }

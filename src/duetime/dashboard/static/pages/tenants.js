@@ -2,7 +2,7 @@
 
 import { go, setQuery, useData } from "../core/data.js";
 import { act, complain } from "../core/doing.js";
-import { ask, get, post } from "../core/http.js";
+import { Problem, ask, get, post } from "../core/http.js";
 import { listPage } from "../core/pages.js";
 import { placeIn } from "../core/place.js";
 import { html, useState } from "../core/view.js";
@@ -105,6 +105,7 @@ function Usage({ name }) {
   const csv = async () => {
     try {
       const answer = await fetch("/v1/usage?format=csv", inTenantOf(name));
+      if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
       download(`usage-${name}.csv`, "text/csv", [await answer.text()]);
     } catch (problem) {
       complain(problem);

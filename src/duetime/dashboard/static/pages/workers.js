@@ -7,9 +7,12 @@ import { html } from "../core/view.js";
 import { length, number, plural, short } from "../core/words.js";
 import { Badge, Empty, Head, Loading, Meter, Moment, Wrong } from "../parts/basics.js";
 
+const NAMED = 5;
+
 export function Workers() {
   const options = { live: anything, every: 5000 };
   const { data, error } = useData((signal) => get("/v1/workers", {}, signal), ["workers"], options);
+  // Some of them, to name: how many there are is in the answer about workers.
   const { data: runs } = useData((signal) => get("/v1/runs", { status: "RUNNING", page_size: 200 }, signal), ["running"], options);
   const held = new Map();
   (runs ? runs.items : []).forEach((run) => held.set(run.worker_id, [...(held.get(run.worker_id) || []), run]));
@@ -17,7 +20,7 @@ export function Workers() {
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.items.length && html`<div class="card"><${Empty} title="No workers.">Start one: <code>duetime worker module:app</code></${Empty}></div>`}
-    <div class="workers">${data && data.items.map((worker) => html`<${Worker} key=${worker.worker_id} worker=${worker} runs=${held.get(worker.worker_id) || []} more=${Boolean(runs && runs.next_cursor)} />`)}</div>
+    <div class="workers">${data && data.items.map((worker) => html`<${Worker} key=${worker.worker_id} worker=${worker} runs=${held.get(worker.worker_id) || []} />`)}</div>
     ${data && data.past.length > 0 && html`<${Past} workers=${data.past} />`}`;
 }
 
@@ -36,7 +39,7 @@ const Past = ({ workers }) => html`<section aria-labelledby="past" style=${{ mar
   </table></div>
 </section>`;
 
-function Worker({ worker, runs, more }) {
+function Worker({ worker, runs }) {
   const now = useNow();
   const left = (Date.parse(worker.lease_until) - now) / 1000;
   return html`<article class="card">
@@ -44,8 +47,8 @@ function Worker({ worker, runs, more }) {
       <h2>${worker.name}</h2>
       <${Badge} status=${worker.alive ? "ACTIVE" : "LOST"} word=${worker.alive ? "Alive" : "Lease expired"} />
     </header>
-    <p>${number(runs.length)}${more ? "+" : ""} of ${plural(worker.slots, "slot")} in use</p>
-    <${Meter} share=${runs.length / Math.max(1, worker.slots)} label=${`Slots in use of ${worker.name}`} />
+    <p>${number(worker.running)} of ${plural(worker.slots, "slot")} in use</p>
+    <${Meter} share=${worker.running / Math.max(1, worker.slots)} label=${`Slots in use of ${worker.name}`} />
     <dl class="facts" style=${{ marginTop: "16px" }}>
       <dt>Lease</dt><dd>${left > 0 ? `expires in ${length(Math.floor(left))} unless renewed` : "expired"}</dd>
       <dt>Last heartbeat</dt><dd>${length(Math.max(0, Math.floor((now - Date.parse(worker.heard_at)) / 1000)))} ago</dd>
@@ -53,7 +56,7 @@ function Worker({ worker, runs, more }) {
       <dt>Started</dt><dd><${Moment} at=${worker.started_at} /></dd>
       <dt>Queues</dt><dd>${worker.queues.length ? worker.queues.join(", ") : "all"}</dd>
       <dt>Tasks</dt><dd>${worker.tasks.slice(0, 6).map((task) => html`<div key=${task}><code class="small">${task}</code></div>`)}${worker.tasks.length > 6 ? `and ${worker.tasks.length - 6} more` : ""}</dd>
-      <dt>Runs</dt><dd>${runs.length ? runs.slice(0, 5).map((run) => html`<div key=${run.run_id}><a href="/runs/${run.run_id}">${run.task}</a></div>`) : "none"}</dd>
+      <dt>Runs</dt><dd>${runs.slice(0, NAMED).map((run) => html`<div key=${run.run_id}><a href="/runs/${run.run_id}">${run.task}</a></div>`)}${Math.max(worker.running, runs.length) > Math.min(runs.length, NAMED) ? html`<a href="/runs?status=RUNNING">All running runs</a>` : runs.length ? "" : "none"}</dd>
       <dt>Id</dt><dd><code class="small" title=${worker.worker_id}>${short(worker.worker_id)}</code></dd>
     </dl>
   </article>`;

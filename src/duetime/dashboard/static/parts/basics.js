@@ -55,6 +55,23 @@ export function Wrong({ error }) {
   </p>`;
 }
 
+const backTo = (page) => (page.searched_to ? ` back to ${moment(page.searched_to)}` : "");
+
+/** While the first items of a list are not there: that it loads, and how far a long search is. */
+export const Searching = ({ found, word }) =>
+  found
+    ? html`<p class="soft empty" aria-busy="true" role="status">Searching… No ${word} found${backTo(found)} yet.</p>`
+    : html`<${Loading} />`;
+
+/** A page without items: that nothing matches, or how to search the rest. */
+export const NoneFound = ({ page, place, word, title: head = `No ${word} match.`, children }) =>
+  page.next_cursor
+    ? html`<div class="card"><${Empty} title=${`No ${word} found so far.`}>
+        The ${word}${backTo(page)} were searched, and there are more.
+        <p><button onClick=${() => place.on(page.next_cursor)}>Search further</button></p>
+      </${Empty}></div>`
+    : html`<div class="card"><${Empty} title=${head}>${children}</${Empty}></div>`;
+
 export const Loading = () => html`<p class="soft empty" aria-busy="true">Loading…</p>`;
 
 /** Paging by cursor; `place` is from placeIn. */
@@ -62,7 +79,7 @@ export function Pager({ page, place, word = "items", labels = ["Newer", "Older"]
   const next = page && page.next_cursor;
   if (place.number === 1 && !next) return null;
   const [back, on] = labels;
-  return html`<nav class="pager" aria-label="Pages">
+  return html`<nav class="pager" aria-label=${`Pagination of ${word}`}>
     <span class="buttons">
       ${place.first && html`<button class="tight" onClick=${place.first}>First page</button>`}
       <button class="tight" disabled=${!place.back} onClick=${place.back}>← ${back}</button>

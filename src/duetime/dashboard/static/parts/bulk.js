@@ -4,8 +4,8 @@
 import { useData } from "../core/data.js";
 import { act, complain } from "../core/doing.js";
 import { get, post } from "../core/http.js";
-import { may } from "../core/session.js";
-import { html, useState } from "../core/view.js";
+import { isScoped, may } from "../core/session.js";
+import { html, useEffect, useState } from "../core/view.js";
 import { number, plural, title } from "../core/words.js";
 import { askBack } from "./asking.js";
 
@@ -37,16 +37,20 @@ export const resultOf = (bulk) =>
     .filter(Boolean)
     .join(", ");
 
-/** Buttons that act on everything that matches, and the actions of this kind that are under way. */
-export function BulkActions({ objects, filter }) {
+/** The bulk actions on these objects: those that are under way or were started here, and `start`, which asks first.
+ * `done` is called when one of them has ended. */
+export function useBulk(objects, done = () => {}) {
   const [busy, setBusy] = useState(false);
   const [started, setStarted] = useState([]);
-  const { data, reload } = useData((signal) => get("/v1/bulk-actions", {}, signal), ["bulk", objects], { every: 2000 });
-  if (!may("control")) return null;
+  const { data, reload } = useData((signal) => (isScoped() ? null : get("/v1/bulk-actions", {}, signal)), ["bulk", objects], { every: 2000 });
   const shown = (data ? data.items : []).filter(
     (bulk) => bulk.objects === objects && (bulk.status === "running" || started.includes(bulk.bulk_id)),
   );
-  const start = async ({ action, word, means }) => {
+  const ended = shown.filter((bulk) => bulk.status !== "running").length;
+  useEffect(() => {
+    if (ended) done();
+  }, [ended]);
+  const start = async ({ action, word, means }, filter) => {
     const body = { action, [objects]: filter };
     setBusy(true);
     try {
@@ -74,10 +78,21 @@ export function BulkActions({ objects, filter }) {
     }
     setBusy(false);
   };
+  return { busy, shown, start, reload };
+}
+
+export const actionsOn = (objects) => ACTIONS[objects];
+
+/** Buttons that act on everything that matches, and the actions of this kind that are under way. */
+export const BulkActions = ({ objects, filter }) => html`<${BulkPanel} objects=${objects} filter=${filter} bulk=${useBulk(objects)} />`;
+
+/** The same with the actions of `useBulk`, which other buttons on the page start, too. */
+export function BulkPanel({ objects, filter, bulk: { busy, shown, start, reload } }) {
+  if (isScoped() || !may("control")) return null;
   return html`<div class="all-matching" role="group" aria-label="All that match">
       <span class="soft small">All that match:</span>
       ${ACTIONS[objects].map(
-        (each) => html`<button key=${each.action} class="tight ${each.action === "cancel" || each.action === "discard" ? "danger" : ""}" disabled=${busy} onClick=${() => start(each)}>${each.word}<span class="hidden-words"> all that match</span></button>`,
+        (each) => html`<button key=${each.action} class="tight ${each.action === "cancel" || each.action === "discard" ? "danger" : ""}" disabled=${busy} onClick=${() => start(each, filter)}>${each.word}<span class="hidden-words"> all that match</span></button>`,
       )}
     </div>
     ${shown.map(

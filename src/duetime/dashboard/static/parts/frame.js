@@ -4,7 +4,7 @@ import { useData } from "../core/data.js";
 import { complain } from "../core/doing.js";
 import { get } from "../core/http.js";
 import { watchState } from "../core/live.js";
-import { isRoot, logOut, may } from "../core/session.js";
+import { isRoot, isScoped, logOut, scopeWords } from "../core/session.js";
 import { nextTheme, theme } from "../core/theme.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { BROWSER, ZONES, setZone, useZone } from "../core/zone.js";
@@ -119,26 +119,26 @@ export function Frame({ me, path, places, children }) {
     const next = await logOut();
     location.assign(next || "/");
   };
-  const shown = places.filter((place) => !place.may || may(place.may));
   return html`<div class="frame">
     <a class="skip" href="#content">Skip to content</a>
-    <div class="rail ${open ? "open" : ""}">
+    <aside class="rail ${open ? "open" : ""}" aria-label="Menu and login">
       <${Brand} />
       <button class="menu tight" aria-expanded=${String(open)} aria-controls="places" onClick=${() => setOpen(!open)}>Menu</button>
       <nav id="places" aria-label="Pages">
-        ${shown.filter((place) => !place.group).map((place) => html`<${Place} key=${place.href} place=${place} path=${path} />`)}
-        ${[...new Set(shown.map((place) => place.group))].filter(Boolean).map((group) => html`<${Group} key=${group} word=${group} path=${path} places=${shown.filter((place) => place.group === group)} />`)}
+        ${places.filter((place) => !place.group).map((place) => html`<${Place} key=${place.href} place=${place} path=${path} />`)}
+        ${[...new Set(places.map((place) => place.group))].filter(Boolean).map((group) => html`<${Group} key=${group} word=${group} path=${path} places=${places.filter((place) => place.group === group)} />`)}
       </nav>
       <footer>
         ${isRoot() ? html`<${Tenants} me=${me} />` : me.tenants.length > 1 ? html`<${OwnTenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
         <div><${Live} /></div>
         <div title=${me.key_name}>${(me.user && me.user.email) || me.key_name} (${me.role})</div>
+        ${isScoped() && html`<div>${scopeWords()}</div>`}
         <div class="row">
           <${Theme} />
           <button class="plain tight" onClick=${leave}>Log out</button>
         </div>
       </footer>
-    </div>
+    </aside>
     <div class="page">
       <header class="bar"><${Zone} /></header>
       <main id="content">${children}</main>

@@ -1,10 +1,11 @@
 // Values that may be secret: the page shows their names, and the values on request.
 
+import { isNumberText } from "../core/json.js";
 import { html, useState } from "../core/view.js";
 
 const mask = (value) => {
   if (Array.isArray(value)) return value.map(mask);
-  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mask(each)]));
+  if (value && typeof value === "object" && !isNumberText(value)) return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mask(each)]));
   return "••••••";
 };
 

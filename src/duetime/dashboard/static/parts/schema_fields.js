@@ -1,6 +1,7 @@
 // Fields for a value that a JSON schema describes: arguments of tasks, and bodies of requests. `set` gets the whole value
 // after each change; undefined means that it is not given. An error of the server is shown at the field that it names.
 
+import { readJson } from "../core/json.js";
 import { constantsOf, fits, isConstant } from "../core/schema.js";
 import { html, useRef, useState } from "../core/view.js";
 
@@ -167,7 +168,7 @@ function read({ kind }, text) {
   if (kind === "integer" && !Number.isSafeInteger(Number(text))) throw new Error("too large for a form: use JSON");
   if (kind === "integer" || kind === "number") return Number(text);
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch (problem) {
     throw new Error(`is not JSON: ${problem.message}`);
   }

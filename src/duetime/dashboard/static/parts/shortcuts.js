@@ -1,7 +1,8 @@
 // Keyboard shortcuts: / searches, Ctrl-K opens any page or job, ? lists them.
 
 import { go } from "../core/data.js";
-import { address, get } from "../core/http.js";
+import { address } from "../core/http.js";
+import { listPage } from "../core/pages.js";
 import { html, useEffect, useRef, useState } from "../core/view.js";
 import { nameOf } from "./job_actions.js";
 
@@ -53,16 +54,35 @@ const Keys = ({ close }) => html`<${Box} label="Keyboard shortcuts" close=${clos
   <form method="dialog" class="buttons"><button>Close</button></form>
 </${Box}>`;
 
+const STATES = {
+  searching: "Searching…",
+  done: "Nothing found. Enter searches all jobs.",
+  more: "Nothing found so far. Enter searches further.",
+  failed: "The search failed. Enter searches all jobs.",
+};
+
 function Jump({ places, close }) {
   const [text, setText] = useState("");
   const [jobs, setJobs] = useState([]);
+  const [state, setState] = useState("done");
   useEffect(() => {
     setJobs([]);
+    setState("done");
     if (text.trim().length < 2) return undefined;
     const stop = new AbortController();
+    setState("searching");
+    const show = (found, now) => {
+      if (stop.signal.aborted) return;
+      setJobs([...found.items]);
+      setState(now);
+    };
     const timer = setTimeout(async () => {
-      const found = await get("/v1/jobs", { search: text.trim(), page_size: 8 }, stop.signal).catch(() => ({ items: [] }));
-      if (!stop.signal.aborted) setJobs(found.items);
+      try {
+        const found = await listPage("/v1/jobs", { search: text.trim(), page_size: 8 }, stop.signal, (far) => show(far, "searching"));
+        show(found, found.next_cursor ? "more" : "done");
+      } catch {
+        show({ items: [] }, "failed");
+      }
     }, 150);
     return () => {
       clearTimeout(timer);
@@ -85,7 +105,7 @@ function Jump({ places, close }) {
     <form class="jump" role="search" onSubmit=${submit}>
       <input type="search" aria-label="Open a page, job or run" placeholder="Page, job or id" autofocus value=${text} onInput=${(event) => setText(event.target.value)} />
       <ul>${found.slice(0, 12).map((each) => html`<li key=${each.href}><a href=${each.href} onClick=${close}>${each.word} <span class="soft small">${each.kind}</span></a></li>`)}</ul>
-      ${!found.length && html`<p class="soft">Nothing found. Enter searches all jobs.</p>`}
+      ${!found.length && html`<p class="soft" role="status">${STATES[state]}</p>`}
     </form>
   </${Box}>`;
 }

@@ -3,7 +3,6 @@
 import { useData } from "../core/data.js";
 import { get } from "../core/http.js";
 import { html } from "../core/view.js";
-import { short } from "../core/words.js";
 import { Moment } from "./basics.js";
 
 const PASSES = ["not_due", "ready", "retry_delay", "snoozed", "firing", "follows", "behind"];
@@ -24,7 +23,7 @@ const Words = ({ reason }) => html`<div class="reason">
   <div>${reason.text}${reason.until && html` <span class="soft small">until <${Moment} at=${reason.until} /></span>`}</div>
   ${reason.fix && html`<div class="soft small">${reason.fix}</div>`}
   ${reason.runs.length + reason.jobs.length > 0 && html`<div class="small">
-    ${reason.runs.map((id) => html`<a key=${id} href="/runs/${id}" title=${id}>run ${short(id)}</a> `)}
-    ${reason.jobs.map((id) => html`<a key=${id} href="/jobs/${id}" title=${id}>job ${short(id)}</a> `)}
+    ${reason.runs.map((id) => html`<a key=${id} href="/runs/${id}" class="id">run ${id}</a> `)}
+    ${reason.jobs.map((id) => html`<a key=${id} href="/jobs/${id}" class="id">job ${id}</a> `)}
   </div>`}
 </div>`;

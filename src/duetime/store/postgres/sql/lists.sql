@@ -42,7 +42,7 @@ looked as materialized (
 found as (
     select l.* from looked l
     where (:states::int[] is null or l.state = any(:states)) and (:recurring::boolean is null or l.recurring = :recurring)
-        and (:task::text is null or l.task = :task) and (:queue::text is null or l.queue = :queue)
+        and (:tasks::text[] is null or l.task = any(:tasks)) and (:queue::text is null or l.queue = :queue)
         and ((:due_from::timestamptz is null and :due_until::timestamptz is null) or (
             select true from duetime.cursors c where c.job_id = l.id
                 and (:due_from::timestamptz is null or c.next_fire_at >= :due_from)
@@ -77,7 +77,7 @@ found as (
     where (:state::int is null or :state = case
             when l.worker_id is not null then RunState.RUNNING when l.lane_id is null then RunState.BLOCKED
             when l.attempt > 0 or l.lost > 0 then RunState.RETRYING else RunState.PENDING end)
-        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
+        and (:tasks::text[] is null or n.task = any(:tasks)) and (:queue::text is null or n.queue = :queue)
         and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
         and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null
         and (select true from duetime.deleted_jobs d where d.job_id = l.job_id limit 1) is null

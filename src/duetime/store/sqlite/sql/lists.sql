@@ -54,7 +54,7 @@ found as (
     select l.*, c.next_fire_at from looked l left join cursors c on c.job_id = l.id
     where (:states is null or l.state in (select value from json_each(:states)))
         and (:recurring is null or l.recurring = :recurring)
-        and (:task is null or l.task = :task) and (:queue is null or l.queue = :queue)
+        and (:tasks is null or l.task in (select value from json_each(:tasks))) and (:queue is null or l.queue = :queue)
         and (:due_from is null or c.next_fire_at >= :due_from) and (:due_until is null or c.next_fire_at < :due_until)
         and not exists (select 1 from deleted_jobs d where d.job_id = l.id)
     order by l.id desc limit :limit
@@ -93,7 +93,7 @@ found as (
     where (:state is null or :state = case
             when l.worker_id is not null then RunState.RUNNING when l.lane_id is null then RunState.BLOCKED
             when l.attempt > 0 or l.lost > 0 then RunState.RETRYING else RunState.PENDING end)
-        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:tasks is null or n.task in (select value from json_each(:tasks))) and (:queue is null or n.queue = :queue)
         and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
         and not exists (select 1 from jobs j where j.id = l.job_id)
         and not exists (select 1 from deleted_jobs d where d.job_id = l.job_id)
