@@ -210,6 +210,9 @@ async def test_the_pace_of_a_queue_and_workers_that_left(api: Served) -> None:
     assert queue["arrival_rate"] > queue["completion_rate"] > 0 and queue["running"] == 0
     assert datetime.fromisoformat(queue["oldest_at"]) <= await api.store.now()
     (worker,) = (await api.get("/v1/workers")).json["items"]
+    assert worker["running"] == 0
+    (seen,) = (await api.get("/v1/workers", key=await api.key(Role.ADMIN))).json["items"]
+    assert seen.get("running") is None, "runs of other tenants would count too"
     await api.store.leases.leave(parse("wrk", worker["worker_id"]))
     found = (await api.get("/v1/workers")).json
     assert found["items"] == []

@@ -155,8 +155,9 @@ class WorkerView(Struct, frozen=True):
     """The software version that the worker reports."""
     alive: bool
     """Whether its lease is valid."""
-    running: int = 0
-    """How many of its slots are in use, by runs of any tenant. At most some seconds old."""
+    running: int | None = None
+    """How many of its slots are in use; at most some seconds old. For a worker that serves all tenants only root keys see
+    it, because runs of other tenants count too."""
 
 
 class HeldRunView(Struct, frozen=True):

@@ -104,6 +104,7 @@ async def list_workers(call: Call) -> WorkerList:
     store = call.service.store
     now, found = await store.now(), await store.leases.workers(call.tenant_id)
     held = await call.service.held_slots.share(None, store.notifications.held_slots) if found else {}
+    sees_all = _is_root(call)
     return WorkerList(
         tuple(
             struct_like(
@@ -111,7 +112,7 @@ async def list_workers(call: Call) -> WorkerList:
                 each,
                 worker_id=show("wrk", each.id),
                 alive=each.lease_until > now,
-                running=held.get(each.id, 0),
+                running=held.get(each.id, 0) if sees_all or each.tenant_id is not None else None,
             )
             for each in found
         ),

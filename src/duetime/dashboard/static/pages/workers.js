@@ -47,8 +47,10 @@ function Worker({ worker, runs }) {
       <h2>${worker.name}</h2>
       <${Badge} status=${worker.alive ? "ACTIVE" : "LOST"} word=${worker.alive ? "Alive" : "Lease expired"} />
     </header>
-    <p>${number(worker.running)} of ${plural(worker.slots, "slot")} in use</p>
-    <${Meter} share=${worker.running / Math.max(1, worker.slots)} label=${`Slots in use of ${worker.name}`} />
+    ${worker.running == null
+      ? html`<p>${plural(worker.slots, "slot")}, for all tenants</p>`
+      : html`<p>${number(worker.running)} of ${plural(worker.slots, "slot")} in use</p>
+          <${Meter} share=${worker.running / Math.max(1, worker.slots)} label=${`Slots in use of ${worker.name}`} />`}
     <dl class="facts" style=${{ marginTop: "16px" }}>
       <dt>Lease</dt><dd>${left > 0 ? `expires in ${length(Math.floor(left))} unless renewed` : "expired"}</dd>
       <dt>Last heartbeat</dt><dd>${length(Math.max(0, Math.floor((now - Date.parse(worker.heard_at)) / 1000)))} ago</dd>
