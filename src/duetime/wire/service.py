@@ -156,8 +156,8 @@ class WorkerView(Struct, frozen=True):
     alive: bool
     """Whether its lease is valid."""
     running: int | None = None
-    """How many of its slots are in use; at most some seconds old. For a worker that serves all tenants only root keys see
-    it, because runs of other tenants count too."""
+    """How many of its slots are in use; at most some seconds old. Only root keys see it for a worker that serves all
+    tenants, because runs of other tenants count too."""
 
 
 class HeldRunView(Struct, frozen=True):
