@@ -34,7 +34,8 @@ LONG := tests/oracle tests/sdk_types tests/api/test_openapi.py tests/api/test_od
 	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/unit/test_schedule_laws.py \
 	tests/integration/test_ahead.py tests/integration/test_child_batches.py \
 	tests/integration/test_child_starts.py tests/integration/test_embedded.py \
-	tests/integration/test_forked_children.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
+	tests/integration/test_forked_children.py tests/integration/test_framework_processes.py \
+	tests/integration/test_unguarded_scripts.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
 	tests/integration/test_archive.py tests/integration/test_hostile_text.py \
 	tests/integration/test_hosts.py tests/integration/test_replica.py \
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \

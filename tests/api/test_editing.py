@@ -48,7 +48,7 @@ async def test_null_takes_away_a_name_and_stands_for_no_bound(api: Served) -> No
     schedule = (await change(api, job_id, when="2h", start_at=None, end_at=None, exclude=None)).json["schedule"]
     assert (schedule["start_at"], schedule["end_at"], schedule["exclude"]) == (None, None, None)
     assert (await change(api, job_id, name="")).status == 422
-    assert (await change(api, job_id, end_at=None)).json["field"] == "end_at"
+    assert (await change(api, job_id, end_at=None)).json["schedule"]["end_at"] is None
 
 
 async def test_a_stale_version(api: Served) -> None:
@@ -58,7 +58,7 @@ async def test_a_stale_version(api: Served) -> None:
     assert (answer.status, answer.code) == (412, "stale_version")
     assert (await change(api, job_id, "*", priority="LOW")).status == 200
     assert (await change(api, job_id, "new", priority="LOW")).status == 422
-    assert (await change(api, job_id, tz="Asia/Tokyo")).json["field"] == "tz"
+    assert (await change(api, job_id, tz="Asia/Tokyo")).status == 200
     assert (await change(api, job_id, task="other")).json["field"] == "task"
 
 
@@ -74,5 +74,5 @@ async def test_calendars(api: Served) -> None:
     assert "holidays" in (await api.get(f"/v1/jobs/{made['job_id']}")).json["schedule"]["sentence"]
     answer = await api.ask("DELETE", "/v1/calendars/holidays")
     assert (answer.status, answer.code) == (409, "calendar_in_use")
-    assert (await change(api, made["job_id"], cron="0 9 * * *")).status == 200, "a schedule is given whole"
+    assert (await change(api, made["job_id"], cron="0 9 * * *", exclude=None)).status == 200
     assert (await api.ask("DELETE", "/v1/calendars/holidays")).json == {"deleted": True}

@@ -205,7 +205,7 @@ async def test_what_is_written_late_is_removed_too(store: Store, world: World, t
     for _ in range(2):
         await eraser(store).tick()
         time.advance(seconds=10)
-    await submit(store, job(tenant_id=tenant.id, task=MARKER), tenant_id=tenant.id)
+    await store.payloads.put_payload(tenant.id, new_id(), f'"{MARKER}"'.encode())
     await erase(store, time, tenant.id)
     assert places(world, MARKER) == set()
 

@@ -14,7 +14,7 @@ from duetime.model.edit import Changes
 from duetime.model.job import JobState, Options, encode_options
 from duetime.model.policy import MOST_CAUGHT_UP, Misfire, Overlap
 from duetime.model.run import RunState
-from duetime.model.schedule import After, Cron, Every, make_exclusion
+from duetime.model.schedule import After, Cron, Every, Once, make_exclusion
 from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, Hand, fire, hand, job, reap, submit
 from tests.contract.worlds import START, Time, World
@@ -197,6 +197,53 @@ async def test_what_follows_another_job_and_comes_back_while_it_is_paused_is_ski
     assert (found.state, found.error) == (RunState.SKIPPED, "missed: its job was paused")
     paused = await store.reads.job(TENANT, after.job_id)
     assert (paused.made, paused.missed) == (0, 1)
+
+
+@pytest.mark.parametrize("comes_back", ["before the pause", "during the pause"])
+async def test_what_an_earlier_schedule_left_is_skipped_when_its_job_runs_once_now(
+    store: Store, time: Time, comes_back: str
+) -> None:
+    made = await submit(store, job(Every(MINUTE), options=encode_options(Options(misfire=Misfire("all")))))
+    worker = await hand(store, timedelta(hours=9))
+    time.advance(minutes=1)
+    await fire(store)
+    run = await worker.claim_one()
+    await store.control.edit_job(TENANT, made.job_id, Changes(schedule=Once(delay=timedelta(hours=1))))
+    for step in ("back", "pause") if comes_back == "before the pause" else ("pause", "back"):
+        if step == "back":
+            await store.completions.hand_back(worker.id, [(run.run_id, run.fence)])
+        else:
+            await store.control.pause_job(TENANT, made.job_id)
+    assert await worker.claim() == []
+    await store.control.resume_job(TENANT, made.job_id)
+    await fire(store)
+    assert await worker.claim() == []
+    await store.control.pause_job(TENANT, made.job_id)  # its run is due in an hour, and not made yet
+    await store.control.resume_job(TENANT, made.job_id)
+    assert (await store.reads.run(TENANT, run.run_id)).state is RunState.SKIPPED
+    time.advance(hours=2)
+    await fire(store)
+    await worker.claim_one()
+
+
+@pytest.mark.parametrize("paused", ["before", "after"])
+async def test_what_comes_back_to_a_paused_job_without_a_day_left_does_not_begin(
+    store: Store, time: Time, paused: str
+) -> None:
+    await store.calendars.set_calendar(TENANT, "holidays", ())
+    schedule = Cron("0 12 * * *", exclude=make_exclusion(calendars=["holidays"]), end_at=START + timedelta(days=2))
+    made = await submit(store, job(schedule))
+    worker = await hand(store, timedelta(days=9))
+    time.advance(hours=3, seconds=1)
+    await fire(store)
+    run = await worker.claim_one()
+    if paused == "before":
+        await store.control.pause_job(TENANT, made.job_id)
+    await store.calendars.set_calendar(TENANT, "holidays", (START.date() + timedelta(days=1),))
+    stored = await store.control.pause_job(TENANT, made.job_id)
+    assert stored.state is JobState.PAUSED and stored.problem is not None
+    await store.completions.hand_back(worker.id, [(run.run_id, run.fence)])
+    assert await worker.claim() == []
 
 
 async def test_what_was_not_withdrawn_is_not_made_again(store: Store, time: Time) -> None:

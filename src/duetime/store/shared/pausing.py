@@ -14,6 +14,7 @@ from uuid import UUID
 from duetime.errors import StoreUnavailable
 from duetime.model.event import EventKind
 from duetime.model.firing import Fire
+from duetime.model.schedule import Once, UnusableSchedule, decode_schedule
 from duetime.model.withdrawn_runs import Withdrawn
 from duetime.store.rules.job_control import MISSED_BY_PAUSE, held_cursor
 from duetime.store.shared.events import append_events
@@ -28,16 +29,26 @@ async def withdraw_unstarted(
     transaction: Transaction, run_maker: RunMaker, tenant_id: int, job_id: UUID, row: Row
 ) -> None:
     """Withdraw what has not started and no worker holds, and hold the cursor with what is owed. `row` is the job with
-    its cursor; the cursor is held against firing."""
+    its cursor; the cursor is held against firing. What an earlier schedule has left of a job that runs once now is
+    skipped: no cursor owes it."""
     found = await transaction.rows("withdraw_unstarted", tenant_id=tenant_id, job_id=job_id)
-    held = held_cursor(job_id, row, [Withdrawn(run["id"], run["due_at"], run["fence"]) for run in found])
+    withdrawn = [Withdrawn(run["id"], run["due_at"], run["fence"]) for run in found]
+    held = None if _runs_once(row) else held_cursor(job_id, row, withdrawn)
     if held is not None:
         await transaction.execute("hold_cursor", job_id=job_id, **held._asdict(), withdrawn=len(found))
     elif found:
         of_job = (tenant_id, job_id)
         skips = [Skipped(*of_job, run["id"], run["home_lane"], run["due_at"], MISSED_BY_PAUSE) for run in found]
         await run_maker.skip(transaction, skips)
-        await transaction.put("count_follows", ("job_id", "made", "missed"), [(job_id, -len(found), len(found))])
+        if row["next_fire_at"] is None:  # else its cursor counts
+            await transaction.put("count_follows", ("job_id", "made", "missed"), [(job_id, -len(found), len(found))])
+
+
+def _runs_once(row: Row) -> bool:
+    try:
+        return isinstance(decode_schedule(row["schedule"]), Once)
+    except (UnusableSchedule, OSError):
+        return False
 
 
 async def withdraw_returned(transaction: Transaction, run_maker: RunMaker, run_ids: Sequence[UUID]) -> None:

@@ -71,11 +71,11 @@ order by uuid_send(id) for update;
 -- withdraw_run: take back one run that no worker has ever held; this is not an end state
 delete from duetime.runs where tenant_id = :tenant_id and id = :run_id and fence = 0;
 
--- paused_jobs: of runs that wait again unstarted, the jobs that were paused on request, each with its cursor
+-- paused_jobs: of runs that wait again unstarted, the jobs that are paused, each with its cursor
 select j.id, j.tenant_id, j.schedule, c.next_fire_at, c.last_fire_at, c.owed
 from duetime.jobs j
 left join lateral (select * from duetime.cursors c where c.job_id = j.id limit 1) c on true
-where j.state = JobState.PAUSED and j.problem is null and j.id = any(array(
+where j.state = JobState.PAUSED and j.id = any(array(
     select r.job_id from duetime.runs r
     where r.id = any(:ids::uuid[]) and r.attempt = 0 and r.lost = 0 and not r.manual))
 -- by bytes, or the index of ids might be read whole for its order
