@@ -203,14 +203,12 @@ async def test_runs_of_stored_jobs_count_as_submissions(api: Served) -> None:
     assert await counted(api, "submissions") == 4
 
 
-async def test_a_backfill_counts_as_its_runs_and_a_replay_as_what_it_has_made(api: Served) -> None:
+async def test_a_backfill_counts_as_its_runs(api: Served) -> None:
     tenant = await api.tenant("acme", limits=NO_LIMITS)
     key = await api.key(Role.ADMIN, tenant.id)
     path = f"/v1/jobs/{(await api.post('/v1/jobs', OFTEN, key=key)).json['job_id']}"
     limits = {"limits": {"submissions_per_second": 0.5}}
     assert (await api.ask("PATCH", "/v1/admin/tenants/acme", limits)).status == 200
-    for _ in range(3):
-        assert (await api.post("/v1/dead-letters/replay", {"task": "none"}, key=key)).status == 200, "nothing was made"
     answer = await api.post(f"{path}/backfill", PAST, key=key)
     assert (answer.status, answer.json["runs"]) == (202, 30), "a full bucket goes into debt, as for a batch"
     answer = await api.post("/v1/jobs", {"task": "t"}, key=key)

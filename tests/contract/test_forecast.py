@@ -108,7 +108,7 @@ async def test_a_forecast_says_what_fires(store: Store, time: Time, seed: int, r
         assert says.exact == (not decided), says.notes
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + -(-PAIRS // 100)))
+@pytest.mark.parametrize("seed", range(1, 1 + -(-PAIRS // 250)))
 async def test_a_forecast_knows_the_fire_rate(store: Store, time: Time, seed: int) -> None:
     """A rate that only delays fires leaves the forecast exact, to the run. One that lets occurrences pass is named, and
     the runs are about those that fire."""

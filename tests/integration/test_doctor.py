@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from duetime import App
-from duetime.client.server_address import ADMIN_KEY, SERVER_URL
+from duetime.client.server_address import ADMIN_KEY, SERVER_PROCESS, SERVER_URL
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import TenantChange
@@ -81,9 +81,12 @@ async def test_beside_a_server_on_a_file_the_recommended_worker_can_start(tmp_pa
     async with served(f"sqlite:///{tmp_path / 'other.db'}") as api:
         assert (await api.post("/v1/jobs", {"task": "lonely"})).status == 201
         settings = Settings(data_dir=tmp_path)
-        (tmp_path / SERVER_URL).write_text(api.url)
-        (tmp_path / ADMIN_KEY).write_text(api.root)
-        found = (await findings(settings))["tasks"]
+        assert settings.sqlite_file is not None
+        with owned_by_another_process(settings.sqlite_file, tmp_path) as process:
+            (tmp_path / SERVER_PROCESS).write_text(str(process))
+            (tmp_path / SERVER_URL).write_text(api.url)
+            (tmp_path / ADMIN_KEY).write_text(api.root)
+            found = (await findings(settings))["tasks"]
         assert (found.status, "duetime up MODULE:APP" in str(found.remedy)) == ("problem", True)
         assert f"duetime worker MODULE:APP --url {api.url}, with a worker key in DUETIME_KEY" in str(found.remedy)
         remote = msgspec.structs.replace(settings, url=api.url, key=api.root)
@@ -98,11 +101,12 @@ async def test_the_server_of_a_file_that_is_given_by_its_url_is_asked(tmp_path: 
     async with served(f"sqlite:///{tmp_path / 'other.db'}") as api:
         server, file = tmp_path / "server", tmp_path / "jobs.db"
         server.mkdir()
-        (server / SERVER_URL).write_text(api.url)
-        (server / ADMIN_KEY).write_text(api.root)
         asked = Settings(data_dir=tmp_path / "nothing", database_url=f"sqlite:///{file}")
         assert "server" not in await findings(asked)
-        with owned_by_another_process(file, server):
+        with owned_by_another_process(file, server) as process:
+            (server / SERVER_PROCESS).write_text(str(process))
+            (server / SERVER_URL).write_text(api.url)
+            (server / ADMIN_KEY).write_text(api.root)
             assert (await findings(asked))["server"].status == "ok"
 
 

@@ -10,13 +10,14 @@ from tests.support.launcher import ROOT
 
 
 @contextmanager
-def owned_by_another_process(file: Path, data_dir: Path) -> Iterator[None]:
+def owned_by_another_process(file: Path, data_dir: Path) -> Iterator[int]:
+    """Yields its process id."""
     command = [sys.executable, "-m", "tests.support.file_owner", str(file), str(data_dir)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         try:
             assert process.stdout.readline() == b"owned\n"
-            yield
+            yield process.pid
         finally:
             process.stdin.close()
 

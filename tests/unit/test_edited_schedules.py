@@ -45,6 +45,10 @@ def test_a_new_time_keeps_what_accompanies_it(old: dict[str, Any], new: dict[str
 def test_what_accompanies_a_time_changes_alone(old: dict[str, Any], name: str) -> None:
     if name == "tz" and "2 weeks" in str(old):
         return  # it is counted from a moment of the zone
+    if name == "start_at" and ("2 weeks" in str(old) or "rrule" in old):
+        with pytest.raises(InvalidInput, match=r"counted from its start .also set rrule or when"):
+            edit(made(**old, **BOUNDS), start_at=LATER)
+        return
     others = {each: value for each, value in BOUNDS.items() if each != name}
     if "rrule" in old:  # a rule without a DTSTART of its own begins with the first start_at
         old = {"rrule": f"DTSTART:20260101T090000 RRULE:{old['rrule']}"}

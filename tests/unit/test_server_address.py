@@ -1,11 +1,12 @@
 """Which key goes to which server."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from duetime import InvalidInput
-from duetime.client.server_address import ADMIN_KEY, SERVER_URL, find_server, is_served
+from duetime.client.server_address import ADMIN_KEY, SERVER_PROCESS, SERVER_URL, find_server, is_served
 from duetime.settings import Settings
 from duetime.store.sqlite.ownership import Ownership
 from tests.support.file_owner import owned_by_another_process
@@ -28,9 +29,35 @@ OWN = "http://127.0.0.1:8420"
 def test_the_root_key_of_a_folder_goes_to_its_own_server_only(
     tmp_path: Path, given: dict[str, str], key: str | None
 ) -> None:
-    (tmp_path / SERVER_URL).write_text(OWN + "\n")
-    (tmp_path / ADMIN_KEY).write_text("of the folder\n")
-    assert find_server(Settings(data_dir=tmp_path, **given)) == (given.get("url", OWN), key)  # type: ignore[arg-type]
+    settings = Settings(data_dir=tmp_path, **given)  # type: ignore[arg-type]
+    assert settings.sqlite_file is not None
+    with owned_by_another_process(settings.sqlite_file, tmp_path) as process:
+        announce(tmp_path, process)
+        assert find_server(settings) == (given.get("url", OWN), key)
+
+
+def announce(folder: Path, process: int) -> None:
+    """What a server writes when it is up."""
+    (folder / SERVER_PROCESS).write_text(f"{process}\n")
+    (folder / SERVER_URL).write_text(OWN + "\n")
+    (folder / ADMIN_KEY).write_text("of the folder\n")
+
+
+def test_no_key_goes_to_a_server_that_does_not_own_the_file(tmp_path: Path) -> None:
+    """Another server may have the same folder, and a killed one has left its address."""
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'one.db'}", data_dir=tmp_path / "nothing", key="secret")
+    with owned_by_another_process(tmp_path / "one.db", tmp_path) as process:
+        announce(tmp_path, process + 1)
+        assert not is_served(settings)
+        with pytest.raises(InvalidInput, match="has no address"):
+            find_server(settings)
+        announce(tmp_path, process)
+        assert find_server(settings) == (OWN, "secret")
+        if os.geteuid() == 0:
+            os.chown(tmp_path / SERVER_URL, 65534, 65534)
+            assert not is_served(settings), "the lock names a folder of another user"
+    with pytest.raises(InvalidInput, match="none runs"):
+        find_server(settings)
 
 
 def test_without_a_server_of_its_own_a_folder_gives_no_key(tmp_path: Path) -> None:
@@ -54,6 +81,7 @@ def test_a_process_that_uses_its_own_file_still_finds_its_server(tmp_path: Path)
     try:
         with pytest.raises(InvalidInput, match="serves no API"):
             find_server(settings)
+        (tmp_path / SERVER_PROCESS).write_text(str(os.getpid()))
         (tmp_path / SERVER_URL).write_text(OWN + "\n")
         assert find_server(settings) == (OWN, None)
     finally:
@@ -78,12 +106,11 @@ def test_the_server_of_a_file_is_found_however_the_file_is_named(
         monkeypatch.chdir(elsewhere)
         asked = Settings(database_url="sqlite:///../server/duetime.db")
     assert not is_served(asked)
-    with owned_by_another_process(file, server):
+    with owned_by_another_process(file, server) as process:
         (elsewhere / SERVER_URL).write_text("http://127.0.0.1:1\n")  # of another server
         (elsewhere / ADMIN_KEY).write_text("of another folder\n")
         with pytest.raises(InvalidInput, match=f"has no address in {server}"):
             find_server(asked)
-        (server / SERVER_URL).write_text(OWN + "\n")
-        (server / ADMIN_KEY).write_text("of the folder\n")
+        announce(server, process)
         assert is_served(asked)
         assert find_server(asked) == (OWN, "of the folder")

@@ -120,10 +120,6 @@ class Call:
         if count:
             await self.service.limits.submit(await self.service.gate.tenant(self.tenant_id), self.who, count)
 
-    async def put_back_submissions(self, count: int) -> None:
-        """Take back what was counted too many."""
-        self.service.limits.put_back(await self.service.gate.tenant(self.tenant_id), self.who, count)
-
     async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool | int = True) -> None:
         """Record an action in the audit trail: of the caller's tenant, of another one, or of none."""
         await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)

@@ -113,6 +113,7 @@ class Connections:
         if connection not in self._stalled:
             now = self._now()
             self._waiting[connection] = now, now + self.header_timeout
+            self._waiting.move_to_end(connection)
 
     def idles(self, connection: Waiter) -> None:
         """Its request was answered. It may send another."""

@@ -23,6 +23,7 @@ from duetime.store.protocol.store import Store
 ADMIN_KEY = "admin-key"
 ENCRYPTION_KEY = "encryption-key"
 SERVER_URL = "server-url"
+SERVER_PROCESS = "server-pid"
 
 
 async def ensure_admin_key(store: Store, folder: Path) -> KeyText:

@@ -167,13 +167,6 @@ class Limits:
             taken.append(bucket)
         return standings.fields()
 
-    def put_back(self, tenant: Tenant, who: Caller, count: int) -> None:
-        """Take back what `submit` has counted too many."""
-        most = tenant.limits.submissions_per_second
-        if most is not None and count > 0:
-            for bucket in self._submission_buckets(tenant, who, most):
-                self.tokens.put_back(bucket, count)
-
     def _submission_buckets(self, tenant: Tenant, who: Caller, most: float) -> list[Bucket]:
         share = self._settings.key_submission_share
         holder_id = who.key_id or who.issuer_id or _PEOPLE  # users of an issuer together: each bucket is a row

@@ -38,7 +38,14 @@ def up(settings: Settings, app: MaybeAppName = None, reload: Reload = False, *, 
     if reload:
         run_reloading(app, json=json)
         return
-    from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
+    from duetime.api.data_folder import (
+        ADMIN_KEY,
+        SERVER_PROCESS,
+        SERVER_URL,
+        ensure_admin_key,
+        with_encryption_key,
+        write_private,
+    )
     from duetime.cli.ticker import Ticker
     from duetime.node.assembly import Node
 
@@ -57,6 +64,7 @@ def up(settings: Settings, app: MaybeAppName = None, reload: Reload = False, *, 
     async def ready(store: "Store", server: "HttpServer | None") -> None:
         assert server is not None
         key = await ensure_admin_key(store, settings.data_dir)
+        write_private(settings.data_dir / SERVER_PROCESS, f"{os.getpid()}\n")
         write_private(settings.data_dir / SERVER_URL, server.url + "\n")
         tasks = [] if loaded is None else sorted(loaded.tasks)
         say(

@@ -14,6 +14,8 @@ ADMIN_KEY = "admin-key"
 """The first root key, readable by the owner of the folder only."""
 SERVER_URL = "server-url"
 """The address of the server of this folder, while it runs."""
+SERVER_PROCESS = "server-pid"
+"""The id of its process. Servers of two files may have one folder: the file's lock says which process serves it."""
 
 
 def with_settings(
@@ -33,8 +35,7 @@ def with_settings(
 def find_server(settings: Settings) -> tuple[str, str | None]:
     """The address and the key. The root key of the data folder is for the server of that folder: no other address gets
     it. Raises `InvalidInput` with the ways to give them."""
-    folder = _server_folder(settings)
-    own = _read(folder / SERVER_URL)
+    folder, own = _server_here(settings)
     url = settings.url or own
     if settings.url is None:
         _refuse_without_server(settings, folder, own)
@@ -45,8 +46,7 @@ def find_server(settings: Settings) -> tuple[str, str | None]:
 
 
 def _refuse_without_server(settings: Settings, folder: Path, own: str | None) -> None:
-    """Raise `InvalidInput` if no server runs on the data folder. An address that a killed server has left there is not
-    one: another process may use the file since."""
+    """Raise `InvalidInput` if no server runs on the data folder."""
     if settings.sqlite_file is None:
         if own is None:
             raise InvalidInput(
@@ -82,18 +82,38 @@ def _refuse_without_server(settings: Settings, folder: Path, own: str | None) ->
 
 def is_served(settings: Settings) -> bool:
     """Whether a server runs on the SQLite file."""
-    return settings.sqlite_file is not None and _read(_server_folder(settings) / SERVER_URL) is not None
+    return settings.sqlite_file is not None and _server_here(settings)[1] is not None
 
 
-def _server_folder(settings: Settings) -> Path:
-    """The data folder of the server. The data folder of these settings is another one where only the file is the same:
-    it was given by its URL, or the process has another working folder."""
+def is_used(settings: Settings) -> bool:
+    """Whether a process has the SQLite file, be it a server or not."""
+    from duetime.store.sqlite.ownership import owner_of
+
+    return settings.sqlite_file is not None and owner_of(settings.sqlite_file) is not None
+
+
+def _server_here(settings: Settings) -> tuple[Path, str | None]:
+    """The data folder of the server, and its address if it runs. The data folder of these settings is another one where
+    only the file is the same: it was given by its URL, or the process has another working folder.
+
+    The address must be that of the process that owns the file: a killed server has left an old one, and another server
+    may have the same folder. A folder that only the lock names must belong to this user, who would send it a key."""
     if settings.sqlite_file is None:
-        return settings.data_dir
+        return settings.data_dir, _read(settings.data_dir / SERVER_URL)
     from duetime.store.sqlite.ownership import owner_of
 
     owner = owner_of(settings.sqlite_file)
-    return settings.data_dir if owner is None or owner.data_dir is None else owner.data_dir
+    folder = settings.data_dir if owner is None or owner.data_dir is None else owner.data_dir
+    is_its = owner is not None and owner.process == _read(folder / SERVER_PROCESS)
+    is_trusted = folder == settings.data_dir.resolve() or _is_mine(folder / SERVER_URL)
+    return folder, _read(folder / SERVER_URL) if is_its and is_trusted else None
+
+
+def _is_mine(file: Path) -> bool:
+    try:
+        return file.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _read(path: Path) -> str | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from duetime.api.data_folder import ENCRYPTION_KEY, with_encryption_key
 from duetime.api.task_registry import nearest_task
-from duetime.client.server_address import find_server, is_served
+from duetime.client.server_address import find_server, is_used
 from duetime.clock import SystemClock
 from duetime.crypto.sealer import Sealer, head_of, key_name_of, text_head_of
 from duetime.crypto.tls import ClientTls
@@ -74,7 +74,7 @@ async def diagnose(settings: Settings, *, restored: bool = False) -> AsyncIterat
                 *await _key_of_file(settings),
             ):
                 yield finding
-        if settings.url is not None or is_served(settings):
+        if settings.url is not None or is_used(settings):
             for finding in await _server(settings):
                 yield finding
         return

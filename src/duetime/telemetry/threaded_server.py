@@ -135,7 +135,7 @@ class _Handler(WSGIRequestHandler):
         until = monotonic() + self.server.header_timeout
         found = b""
         try:
-            while b"\r\n\r\n" not in found:
+            while b"\r\n\r\n" not in found and b"\n\n" not in found:
                 self.connection.settimeout(max(0.001, until - monotonic()))
                 more = self.connection.recv(4096)
                 if not more:

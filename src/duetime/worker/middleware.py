@@ -57,7 +57,11 @@ def check_carried(middleware: Middleware) -> None:
 
 def carried(middleware: Middleware) -> Carried:
     bound_to = getattr(middleware, "__self__", None)
-    if inspect.isroutine(middleware) and (bound_to is None or inspect.isclass(bound_to)):
+    # The name of an inherited method of a class leads to the class that defines it: that one is pickled.
+    by_name = bound_to is None or (
+        inspect.isclass(bound_to) and name_of(middleware).rpartition(".")[0] == bound_to.__qualname__
+    )
+    if inspect.isroutine(middleware) and by_name:
         return middleware.__module__, name_of(middleware), None
     try:
         return type(middleware).__module__, name_of(middleware), pickle.dumps(middleware)

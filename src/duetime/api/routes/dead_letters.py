@@ -57,17 +57,11 @@ async def replay_dead_letters(call: Call) -> Reply:
     """Replay the dead letters that match, oldest first, each once."""
     request = call.body
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
-    most = 1 if request.run_id is not None else request.limit
-    await call.count_submissions(most)
-    made = 0
+    await call.count_submissions(1)  # how many runs it makes is not known before
     pace = ReplayPace(request.limit, request.rate, timedelta(seconds=request.delay))
-    try:
-        found = await call.store.replay.replay_dead_letters(
-            call.tenant_id, dead_filter(request), pace, os.urandom(8), keyed
-        )
-        made = len(found.runs)
-    finally:
-        await call.put_back_submissions(most - made)
+    found = await call.store.replay.replay_dead_letters(
+        call.tenant_id, dead_filter(request), pace, os.urandom(8), keyed
+    )
     await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
     runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)
     return Reply(ReplayAnswer(runs, found.more), headers=replay_headers(keyed))

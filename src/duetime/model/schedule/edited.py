@@ -18,6 +18,7 @@ from duetime.model.schedule.every import Every
 from duetime.model.schedule.from_options import KINDS, make_schedule
 from duetime.model.schedule.once import Once
 from duetime.model.schedule.parts import bounded
+from duetime.model.schedule.rrule import RRule
 from duetime.model.schedule.stored import Recurring, Schedule
 from duetime.model.schedule.zone import check_zone
 
@@ -65,6 +66,8 @@ def _otherwise_bounded(old: Schedule, given: Mapping[str, Any], removed: Set[str
         raise InvalidInput("requires a recurring schedule", field=min(named), remedy=_WITH_TIME)
     if beside := sorted(named - _BY_ITSELF):
         raise InvalidInput("cannot change without the time", field=beside[0], remedy=_WITH_TIME)
+    if "start_at" in named and (isinstance(old, RRule) or (isinstance(old, Every) and old.said is not None)):
+        raise InvalidInput("this schedule is counted from its start", field="start_at", remedy="also set rrule or when")
     changes: dict[str, Any] = {"end_at": None, "exclude": None}
     bounds = {**_bounds(old), **given}
     zone = bounds.pop("tz", None)
