@@ -325,6 +325,21 @@ def test_who_keeps_the_server_waiting_longest_makes_room() -> None:
         assert not Held(table, "b").is_admitted and not busy.is_dropped
 
 
+def test_a_client_that_has_begun_to_send_goes_after_those_that_are_silent() -> None:
+    now = 1000.0
+    with monotonic_from(lambda: now):
+        table = table_of(3, 3)
+        sends, silent, mute = [working(table) for _ in range(3)]
+        for connection in (sends, silent, mute):
+            table.idles(connection)
+            now += 1.0
+        table.waits(sends)  # a header has begun to arrive
+        for dropped in (silent, mute, sends):
+            assert not dropped.is_dropped
+            working(table, "b")
+            assert dropped.is_dropped
+
+
 @pytest.mark.parametrize(
     ("address", "group"),
     [

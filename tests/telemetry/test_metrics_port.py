@@ -129,3 +129,8 @@ def test_what_came_with_the_request_is_read() -> None:
         for head, expected in ((b"GET /livez HTTP/1.0\r\n\r\n", b" 200 "), (b"rubbish\r\n\r\n", b"400")):
             with connect(port, head) as made:
                 assert expected in made.recv(1000)
+
+
+def test_a_probe_written_by_hand_may_end_its_lines_without_a_carriage_return() -> None:
+    with shown() as port, connect(port, b"GET /livez HTTP/1.0\n\n") as probe:
+        assert probe.recv(100).startswith(b"HTTP/1.0 200")
