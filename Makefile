@@ -36,7 +36,8 @@ LONG := tests/oracle tests/sdk_types tests/api/test_openapi.py tests/api/test_od
 	tests/integration/test_child_starts.py tests/integration/test_embedded.py \
 	tests/integration/test_forked_children.py tests/integration/test_framework_processes.py \
 	tests/integration/test_unguarded_scripts.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \
-	tests/integration/test_archive.py tests/integration/test_hostile_text.py \
+	tests/integration/test_archive.py tests/integration/test_archive_commands.py tests/integration/test_hostile_text.py \
+	tests/integration/test_list_plans.py tests/api/test_generated_client.py \
 	tests/integration/test_hosts.py tests/integration/test_replica.py \
 	tests/integration/test_middleware.py tests/integration/test_places.py tests/integration/test_pytest_plugin.py \
 	tests/integration/test_real_provider.py tests/integration/test_reloading.py tests/integration/test_schedule_in_turn.py \
