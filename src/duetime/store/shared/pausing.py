@@ -33,15 +33,18 @@ async def withdraw_unstarted(
     skipped: no cursor owes it."""
     found = await transaction.rows("withdraw_unstarted", tenant_id=tenant_id, job_id=job_id)
     withdrawn = [Withdrawn(run["id"], run["due_at"], run["fence"]) for run in found]
-    held = None if _runs_once(row) else held_cursor(job_id, row, withdrawn)
+    skipped = found if row["next_fire_at"] is None or _runs_once(row) else []
+    owed = [] if skipped else withdrawn
+    held = held_cursor(job_id, row, owed)
     if held is not None:
-        await transaction.execute("hold_cursor", job_id=job_id, **held._asdict(), withdrawn=len(found))
-    elif found:
+        await transaction.execute("hold_cursor", job_id=job_id, **held._asdict(), withdrawn=len(owed))
+    if skipped:
         of_job = (tenant_id, job_id)
-        skips = [Skipped(*of_job, run["id"], run["home_lane"], run["due_at"], MISSED_BY_PAUSE) for run in found]
+        skips = [Skipped(*of_job, run["id"], run["home_lane"], run["due_at"], MISSED_BY_PAUSE) for run in skipped]
         await run_maker.skip(transaction, skips)
-        if row["next_fire_at"] is None:  # else its cursor counts
-            await transaction.put("count_follows", ("job_id", "made", "missed"), [(job_id, -len(found), len(found))])
+    if skipped and held is None:  # else the cursor counts
+        counts = (job_id, -len(skipped), len(skipped))
+        await transaction.put("count_follows", ("job_id", "made", "missed"), [counts])
 
 
 def _runs_once(row: Row) -> bool:
