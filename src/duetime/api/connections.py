@@ -110,17 +110,11 @@ class Connections:
 
     def waits(self, connection: Waiter) -> None:
         """It may send a request: the whole header must arrive before the deadline."""
-        if connection not in self._stalled:
-            now = self._now()
-            self._waiting[connection] = now, now + self.header_timeout
-            self._waiting.move_to_end(connection)
+        self._wait(connection, self.header_timeout)
 
     def idles(self, connection: Waiter) -> None:
         """Its request was answered. It may send another."""
-        if connection not in self._stalled:
-            now = self._now()
-            self._waiting[connection] = now, now + self._idle_timeout
-            self._waiting.move_to_end(connection)
+        self._wait(connection, self._idle_timeout)
 
     def works(self, connection: Waiter) -> None:
         """The whole header has arrived."""
@@ -161,6 +155,12 @@ class Connections:
         """Drop all waiting and stalled connections: the server has ended."""
         for connection in [*self._waiting, *self._stalled]:
             connection.drop()
+
+    def _wait(self, connection: Waiter, seconds: float) -> None:
+        if connection not in self._stalled:
+            now = self._now()
+            self._waiting[connection] = now, now + seconds
+            self._waiting.move_to_end(connection)  # in the order of `since`, as eviction needs them
 
     def _now(self) -> float:
         return monotonic() - self._blocked
