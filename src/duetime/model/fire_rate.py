@@ -64,7 +64,7 @@ def is_ample(jobs: Sequence[ComingJob], rate: float, now: datetime, weight: floa
     If that is less than the rate, no fire waits longer than `2 × count / rate`.
     """
     load, count = 0.0, 0
-    patience = inf
+    tolerance = inf
     for job in jobs:
         if not job.recurring:
             count += 1
@@ -80,11 +80,11 @@ def is_ample(jobs: Sequence[ComingJob], rate: float, now: datetime, weight: floa
             return False
         count += len(rhythm.gaps)
         load += sum(1.0 / gap for gap in rhythm.gaps)
-        patience = min(patience, _patience(options, rhythm.least))
-    return load * weight <= rate and (2 * count * weight + 1) / rate + _LATE.total_seconds() < patience
+        tolerance = min(tolerance, _tolerance(options, rhythm.least))
+    return load * weight <= rate and (2 * count * weight + 1) / rate + _LATE.total_seconds() < tolerance
 
 
-def _patience(options: Options, least: float) -> float:
+def _tolerance(options: Options, least: float) -> float:
     """Seconds that a fire may wait, after its cursor came into view, without any effect."""
     if options.misfire.mode == "skip":
         return min(options.misfire.after, least)
