@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from duetime.api.data_folder import ADMIN_KEY, SERVER_URL
+from duetime.client.server_address import ADMIN_KEY, SERVER_URL
 from tests.attack.crowd import attackers
 from tests.attack.measuring import Neighbours, percentile, resident_bytes
 from tests.support.command import Command

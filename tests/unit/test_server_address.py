@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from duetime import InvalidInput
+from duetime.api.data_folder import announce_server, forget_server
 from duetime.client.server_address import ADMIN_KEY, SERVER_PROCESS, SERVER_URL, find_server, is_served
 from duetime.settings import Settings
 from duetime.store.sqlite.ownership import Ownership
@@ -114,3 +115,12 @@ def test_the_server_of_a_file_is_found_however_the_file_is_named(
         announce(server, process)
         assert is_served(asked)
         assert find_server(asked) == (OWN, "of the folder")
+
+
+def test_a_server_that_ends_leaves_the_address_of_another_one_in_its_folder(tmp_path: Path) -> None:
+    announce(tmp_path, os.getpid() + 1)
+    forget_server(tmp_path)
+    assert (tmp_path / SERVER_URL).exists()
+    announce_server(tmp_path, OWN)
+    forget_server(tmp_path)
+    assert not (tmp_path / SERVER_URL).exists()

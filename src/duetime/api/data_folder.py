@@ -3,15 +3,20 @@
 admin-key         the first root key, for commands of the same user; replaced when it no longer works
 encryption-key    the key that payloads are encrypted with, when the settings name none
 server-url        the address of the server of this folder, while it runs
+server-pid        its process
+
+Clients look for them, too (`client/server_address.py`).
 """
 
 import os
 from base64 import b64encode
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
+from duetime.client.server_address import ADMIN_KEY, SERVER_PROCESS, SERVER_URL
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model.access import NewKey, Role
@@ -20,10 +25,7 @@ from duetime.settings import Settings
 from duetime.settings.kinds import decoded_key
 from duetime.store.protocol.store import Store
 
-ADMIN_KEY = "admin-key"
 ENCRYPTION_KEY = "encryption-key"
-SERVER_URL = "server-url"
-SERVER_PROCESS = "server-pid"
 
 
 async def ensure_admin_key(store: Store, folder: Path) -> KeyText:
@@ -89,3 +91,16 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(text)
     fresh.replace(path)
+
+
+def announce_server(folder: Path, url: str) -> None:
+    """Let clients of this folder find the server of this process."""
+    write_private(folder / SERVER_PROCESS, f"{os.getpid()}\n")
+    write_private(folder / SERVER_URL, url + "\n")
+
+
+def forget_server(folder: Path) -> None:
+    """This server has ended. Another one may have announced itself in the folder since: it stays."""
+    with suppress(FileNotFoundError):
+        if (folder / SERVER_PROCESS).read_text(encoding="ascii").strip() == str(os.getpid()):
+            (folder / SERVER_URL).unlink(missing_ok=True)

@@ -38,15 +38,9 @@ def up(settings: Settings, app: MaybeAppName = None, reload: Reload = False, *, 
     if reload:
         run_reloading(app, json=json)
         return
-    from duetime.api.data_folder import (
-        ADMIN_KEY,
-        SERVER_PROCESS,
-        SERVER_URL,
-        ensure_admin_key,
-        with_encryption_key,
-        write_private,
-    )
+    from duetime.api.data_folder import announce_server, ensure_admin_key, forget_server, with_encryption_key
     from duetime.cli.ticker import Ticker
+    from duetime.client.server_address import ADMIN_KEY
     from duetime.node.assembly import Node
 
     start_logging(settings, json=json)
@@ -58,14 +52,13 @@ def up(settings: Settings, app: MaybeAppName = None, reload: Reload = False, *, 
         observe=Ticker(json=json),
         migrate=True,
         targets=settings.targets == "on",
-        forget_address=lambda: (settings.data_dir / SERVER_URL).unlink(missing_ok=True),
+        forget_address=lambda: forget_server(settings.data_dir),
     )
 
     async def ready(store: "Store", server: "HttpServer | None") -> None:
         assert server is not None
         key = await ensure_admin_key(store, settings.data_dir)
-        write_private(settings.data_dir / SERVER_PROCESS, f"{os.getpid()}\n")
-        write_private(settings.data_dir / SERVER_URL, server.url + "\n")
+        announce_server(settings.data_dir, server.url)
         tasks = [] if loaded is None else sorted(loaded.tasks)
         say(
             f"[bold]duetime is up[/] on {escape(database_of(settings))}, with "
@@ -82,7 +75,7 @@ def up(settings: Settings, app: MaybeAppName = None, reload: Reload = False, *, 
 
     run_until_stopped(node.run(ready), json=json)
     if settings.sqlite_file is None:
-        (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
+        forget_server(settings.data_dir)
 
 
 async def _login_line(store: "Store", server: "HttpServer", key_hash: bytes) -> str:

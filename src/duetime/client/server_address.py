@@ -37,47 +37,43 @@ def find_server(settings: Settings) -> tuple[str, str | None]:
     it. Raises `InvalidInput` with the ways to give them."""
     folder, own = _server_here(settings)
     url = settings.url or own
-    if settings.url is None:
-        _refuse_without_server(settings, folder, own)
-    assert url is not None
+    if url is None:
+        raise _no_server(settings, folder)
     if settings.key is None and own is not None and url.rstrip("/") == own.rstrip("/"):
         return url, _read(folder / ADMIN_KEY)
     return url, settings.key
 
 
-def _refuse_without_server(settings: Settings, folder: Path, own: str | None) -> None:
-    """Raise `InvalidInput` if no server runs on the data folder."""
+def _no_server(settings: Settings, folder: Path) -> InvalidInput:
+    """What to do where no server runs on the database of these settings."""
     if settings.sqlite_file is None:
-        if own is None:
-            raise InvalidInput(
-                "no server is given, and commands do not use the database directly",
-                field="url",
-                remedy="set DUETIME_URL to the address of a `duetime server`, and DUETIME_KEY to a key:"
-                " `duetime root-key` creates one",
-            )
-        return
+        return InvalidInput(
+            "no server is given, and commands do not use the database directly",
+            field="url",
+            remedy="set DUETIME_URL to the address of a `duetime server`, and DUETIME_KEY to a key:"
+            " `duetime root-key` creates one",
+        )
     from duetime.store.sqlite.ownership import owner_of
 
     owner = owner_of(settings.sqlite_file)
-    if owner is not None and not owner.serves and (own is None or owner.process != str(os.getpid())):
-        raise InvalidInput(
+    if owner is None:
+        return InvalidInput(
+            f"no server is given, and none runs on {settings.database_url or folder}",
+            field="url",
+            remedy="start `duetime up`, or set DUETIME_URL and DUETIME_KEY",
+        )
+    if not owner.serves:
+        return InvalidInput(
             f"process {owner.process} uses the file {settings.sqlite_file}, and serves no API",
             field="url",
             remedy="stop it and start `duetime up MODULE:APP`, or let it use PostgreSQL, beside a `duetime server`:"
             " see docs/embedding.md",
         )
-    if own is None and owner is not None and owner.serves:
-        raise InvalidInput(
-            f"process {owner.process} serves {settings.sqlite_file}, but has no address in {folder}",
-            field="url",
-            remedy="wait until it is up, or give its --data-dir",
-        )
-    if own is None:
-        raise InvalidInput(
-            f"no server is given, and none runs on {settings.database_url or folder}",
-            field="url",
-            remedy="start `duetime up`, or set DUETIME_URL and DUETIME_KEY",
-        )
+    return InvalidInput(
+        f"process {owner.process} serves {settings.sqlite_file}, but has no address in {folder}",
+        field="url",
+        remedy="wait until it is up, or give its --data-dir",
+    )
 
 
 def is_served(settings: Settings) -> bool:
