@@ -16,8 +16,8 @@ SEED ?= 1
 OUTAGE ?=
 SITE ?= build/site
 SITE_URL ?= /
-# Much of what the tests do is waiting for processes and disks: four more than there are cores keep these busy.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --maxprocesses 8
+# Two more than there are cores keep these busy; each takes 20 s of CPU time to collect the tests and start its server.
+PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 8
 
 .PHONY: help up test brokers long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs docs-site images release lock clean
 
@@ -32,7 +32,7 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 LONG := tests/oracle tests/sdk_types tests/api/test_openapi.py tests/api/test_odd_texts.py tests/contract/test_archive.py \
 	tests/contract/test_alert_subjects.py tests/targets/test_signed_storage.py tests/targets/test_kubernetes.py \
 	tests/contract/test_state_machine.py tests/deploy/test_package.py tests/unit/test_schedule_laws.py \
-	tests/integration/test_ahead.py tests/integration/test_child_batches.py \
+	tests/integration/test_ahead.py tests/integration/test_celery_shop_commands.py tests/integration/test_child_batches.py \
 	tests/integration/test_child_starts.py tests/integration/test_embedded.py \
 	tests/integration/test_forked_children.py tests/integration/test_framework_processes.py \
 	tests/integration/test_unguarded_scripts.py tests/integration/test_pgbouncer.py tests/integration/test_stopping.py \

@@ -1,10 +1,11 @@
 """What every test may ask for: a PostgreSQL of its own kind, and a fresh database on it."""
 
+import gc
 import os
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from zlib import crc32
@@ -54,6 +55,10 @@ OF_BROKER = {
     "tests/targets/test_publishing_brokers.py": "kafka",
 }
 """These share it too, because it takes seconds to start."""
+OTHER_POSTGRES = tuple(f"[{binaries}" for binaries in INSTALLED[1:])
+ALL_POSTGRES = "tests/unit/test_support_postgres.py"
+"""What needs a server besides the preferred one runs in one process: in each of them that server takes seconds of CPU
+time to start."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
@@ -63,6 +68,8 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
             return next((part for part in parts if part in BROKERS), nodeid)
         if (broker := OF_BROKER.get(nodeid.partition("::")[0])) is not None:
             return broker
+        if nodeid.startswith(ALL_POSTGRES) or any(part in nodeid for part in OTHER_POSTGRES):
+            return "other PostgreSQL"
         if nodeid.startswith("tests/browser/"):
             return nodeid.partition("::")[0]  # a file shares a server and a browser
         return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
@@ -71,6 +78,17 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: looking for garbage in it takes a fifth of the time of collecting."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +106,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--short",
         action="store_true",
-        help="of the brokers, Redis only; tests of what is above the stores on one of the two, half of them on each",
+        help="of the brokers, Redis only; tests of what is above the stores on one of the two, half of them on each, "
+        "and on one PostgreSQL; no screenshots",
     )
 
 
@@ -100,9 +119,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         name, _, parameters = item.nodeid.partition("[")
         parts = parameters.rstrip("]").split("-")
-        if OF_BROKER.get(name.partition("::")[0]) or not OTHER_BROKERS.isdisjoint(parts):
+        above = item.nodeid.startswith(ABOVE_STORES)
+        on_other = above and any(part in item.nodeid for part in OTHER_POSTGRES)
+        if on_other or OF_BROKER.get(name.partition("::")[0]) or not OTHER_BROKERS.isdisjoint(parts):
             left.add(item)
-        elif item.nodeid.startswith(ABOVE_STORES) and (store := next((part for part in parts if part in STORES), None)):
+        elif above and (store := next((part for part in parts if part in STORES), None)):
             on_stores.setdefault(f"{name} {[part for part in parts if part != store]}", []).append(item)
     left.update(each[crc32(name.encode()) % 2] for name, each in on_stores.items() if len(each) == len(STORES))
     config.hook.pytest_deselected(items=list(left))

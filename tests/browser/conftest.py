@@ -141,9 +141,10 @@ def fill(shop: Shop) -> None:
 class Looking:
     """A page, and everything that it complained about."""
 
-    def __init__(self, page: Page, shop: Shop) -> None:
+    def __init__(self, page: Page, shop: Shop, *, pictures: bool = True) -> None:
         self.page = page
         self.shop = shop
+        self._pictures = pictures
         self.complaints: list[str] = []
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.complaints.append(f"{error}"))
@@ -154,6 +155,8 @@ class Looking:
         return self.page
 
     def shoot(self, name: str, *, whole: bool = True) -> None:
+        if not self._pictures:
+            return
         SHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=whole)
 
@@ -181,9 +184,9 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def looking(context: BrowserContext, shop: Shop) -> Iterator[Looking]:
+def looking(context: BrowserContext, shop: Shop, pytestconfig: pytest.Config) -> Iterator[Looking]:
     """Logged in with the root key."""
     log_in(context, shop, shop.key)
-    looking = Looking(context.new_page(), shop)
+    looking = Looking(context.new_page(), shop, pictures=not pytestconfig.getoption("--short"))
     yield looking
     assert looking.complaints == []
