@@ -12,6 +12,7 @@ from operator import attrgetter
 from uuid import UUID
 
 from duetime.clock import monotonic
+from duetime.model.announced import Announced
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Look
 from duetime.model.planner import Planner
@@ -120,9 +121,10 @@ class Claimer:
         """How runs of this lane are tried."""
         return self._lanes.rules.suspicion.trial(lane)
 
-    def leave_to_streams(self, queues: Collection[tuple[int, str]]) -> None:
-        """The runs of these queues of tenants are announced."""
-        self._planner.announced = queues
+    @property
+    def announced(self) -> Announced:
+        """What is left to announcements."""
+        return self._planner.announced
 
     async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> bool:
         """Claim those of these runs that are in lanes which this worker serves, and start them; false when none is.
@@ -135,6 +137,7 @@ class Claimer:
             await self._lanes.read_rules()
             lanes = self._lanes.open_lanes(self._planner)
             served = [each for each in announced if each.lane_id in lanes]
+            self.announced.heard({each.lane_id for each in served})
             if not served or self.session is not session:
                 return bool(served)
             asked = (session, session.begin_claim(), served)
@@ -145,6 +148,7 @@ class Claimer:
         if again and not claimed:
             await self._claims.release(session.id, [claim_no])
         self._announced = None
+        self.announced.reached(claimed)
         self._begin(session, claim_no, claimed)
         return True
 

@@ -135,6 +135,7 @@ class Feed:
         if claimer.session is not session:
             return WAIT
         if wants.backlog() > MOST_BACKLOG:
+            claimer.announced.occupied()
             return LINGER
         now = monotonic()
         streams = self._plan.open(self.paused)
@@ -144,6 +145,7 @@ class Feed:
         room = self._room(places, now)
         if room <= 0 or not (wants.slots.worth_claiming() or self._lingered):
             wants.slots.wanted = True
+            claimer.announced.occupied()
             self._lingered = room > 0
             return LINGER if room > 0 else WAIT
         takes, wait = await self._plan.takes(streams, room, claimer.weights, WAIT)
@@ -161,6 +163,7 @@ class Feed:
                     wants.slots.free[place] += reserved
             self._plan.learn(takes, deliveries)
             if deliveries:
+                claimer.announced.fetched()
                 await self._receive(deliveries)
                 await self._settle()
         finally:
