@@ -82,6 +82,10 @@ class Planner:
             and self._tenant_id in (None, key.tenant_id)
         )
 
+    def places_of(self, lane_ids: Iterable[int]) -> frozenset[int]:
+        """Where the runs of these lanes are executed."""
+        return frozenset(self._places[self.lanes[lane].key.task] for lane in lane_ids if lane in self.lanes)
+
     def is_trusted(self, key: LaneKey) -> bool:
         """Whether runs of such a lane are tried without care."""
         return self._suspicion.trial(key) == Trial.NONE

@@ -7,7 +7,7 @@ The result of one look serves several claims, for a tenth of a second: a look at
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from operator import attrgetter
 from uuid import UUID
 
@@ -126,9 +126,9 @@ class Claimer:
         """What is left to announcements."""
         return self._planner.announced
 
-    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> bool:
-        """Claim those of these runs that are in lanes which this worker serves, and start them; false when none is.
-        When it raises `StoreUnavailable`, it must be called again with the same runs."""
+    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> Set[int]:
+        """Claim those of these runs that are in lanes which this worker serves, and start them. Returns the places of
+        these lanes. When it raises `StoreUnavailable`, it must be called again with the same runs."""
         asked = self._announced
         if asked is None or asked[0] is not session:
             if any(each.lane_id not in self._planner.lanes for each in announced):
@@ -139,7 +139,7 @@ class Claimer:
             served = [each for each in announced if each.lane_id in lanes]
             self.announced.heard({each.lane_id for each in served})
             if not served or self.session is not session:
-                return bool(served)
+                return self._planner.places_of({each.lane_id for each in served})
             asked = (session, session.begin_claim(), served)
         again, self._announced = self._announced is asked, asked
         _, claim_no, served = asked
@@ -150,7 +150,7 @@ class Claimer:
         self._announced = None
         self.announced.reached(claimed)
         self._begin(session, claim_no, claimed)
-        return True
+        return self._planner.places_of({each.lane_id for each in served})
 
     async def tick(self) -> float:
         if self._lanes.rewinds > self._rewinds:

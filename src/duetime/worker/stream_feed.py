@@ -280,10 +280,11 @@ class Feed:
             self._to_land = []
         if self._announced:
             announced = self._announced
-            served = await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
+            places = await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
             self._announced = []
+            self._places.update(dict.fromkeys(places, monotonic()))
             for stream in {delivery.stream for _, delivery in announced}:
-                self._plan.learn_whose(stream, ours=served)
+                self._plan.learn_whose(stream, ours=bool(places))
             self._acknowledge([delivery for _, delivery in announced])
 
     # Acknowledgements.
