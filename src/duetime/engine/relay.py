@@ -47,7 +47,8 @@ _AHEAD = 0.5
 _FIRST = 0.02
 """Seconds from the first full look of a lane to the next."""
 _SHARE = 5
-"""Looks take at most one part in so many of the time."""
+"""Looks that find little take at most one part in so many of the time."""
+_LITTLE = DEPTH // 4
 _LEAST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 _WAKE_AFTER = 0.0005
 _RETRY = 1.0
@@ -70,6 +71,8 @@ class Relay:
         """By lane: the unclaimed runs that were announced here, and when."""
         self._full_at: dict[int, float] = {}
         """Lanes in which more was ready than one look shows, and when that was seen last."""
+        self._fresh_seen = 0
+        """How many runs the last round of looks found to be announced."""
         self._look_at = 0.0
         self._sending: dict[str, asyncio.Task[None]] = {}
         """What is being announced at each broker. A broker that is slow to answer delays no other."""
@@ -94,14 +97,15 @@ class Relay:
             return _QUEUES_EVERY
         lanes = await self._own_lanes()
         began = monotonic()
-        delay = _POLL
+        delay, self._fresh_seen = _POLL, 0
         for start in range(0, len(lanes), _LANES_AT_ONCE):
             part = {lane.id: lane for lane in lanes[start : start + _LANES_AT_ONCE]}
             delay = min(delay, await self._announce(await self._store.claims.look(list(part), DEPTH), part))
         self._announced = {lane.id: self._announced[lane.id] for lane in lanes if lane.id in self._announced}
         self._full_at = {lane.id: self._full_at[lane.id] for lane in lanes if lane.id in self._full_at}
         ended = monotonic()
-        self._look_at = ended + min(_LONGEST_PAUSE, max(_LEAST_PAUSE, (_SHARE - 1) * (ended - began)))
+        pause = 0.0 if self._fresh_seen >= _LITTLE else (_SHARE - 1) * (ended - began)
+        self._look_at = ended + min(_LONGEST_PAUSE, max(_LEAST_PAUSE, pause))
         return max(delay, self._look_at - ended)
 
     async def _read(self, now: float) -> None:
@@ -141,6 +145,7 @@ class Relay:
             key = lanes[sight.lane_id].key
             queue = self._queues[key.tenant_id, key.queue]
             fresh = self._fresh(sight, look)
+            self._fresh_seen += len(fresh)
             coming = next((at for at in sight.ready_at if at > look.now), None)
             if coming is not None:
                 delay = min(delay, (coming - look.now).total_seconds() + _WAKE_AFTER)
