@@ -63,7 +63,7 @@ async def cost_of(bench: Bench, kind: str, runs: int, address: str | None) -> fl
     database = bench.databases.server.pid
     needs_server = kind in ("delayed", "fired")  # a worker runs what is ready; a server sees to it that it is
     # With another key than the server's, the worker could not read what the server announces.
-    async with _place(bench, address, **(ENCRYPTION if needs_server else {})) as place:
+    async with _place(bench, address, key=needs_server) as place:
         if needs_server:
             if kind == "fired":
                 await place.submit(runs, schedules=_never(1_000))
@@ -111,7 +111,7 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
 
 
 @asynccontextmanager
-async def _place(bench: Bench, address: str | None, **environ: str) -> AsyncIterator["_Place"]:
+async def _place(bench: Bench, address: str | None, *, key: bool = False) -> AsyncIterator["_Place"]:
     """An empty database, whose queue goes through a broker if there is one, and a worker that has nothing to do yet."""
     dsn = bench.databases.postgres()
     async with AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ async def _place(bench: Bench, address: str | None, **environ: str) -> AsyncIter
             publisher = await stack.enter_async_context(publishing(store, QUEUE, apart(address)))
         connection = await asyncpg.connect(dsn)
         stack.push_async_callback(connection.close)
-        worker = stack.enter_context(duetime_worker(dsn, tally.folder, **environ))
+        worker = stack.enter_context(duetime_worker(dsn, tally.folder, 1000, **(ENCRYPTION if key else {})))
         await asyncio.sleep(SETTLED)  # it has read its queues
         yield _Place(dsn, store, publisher, connection, worker, tally, stack)
 

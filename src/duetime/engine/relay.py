@@ -21,8 +21,8 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.crypto.sealer import Sealer
 from duetime.errors import DuetimeError, reason_of
-from duetime.model.carried import StreamQueue
 from duetime.model.announced import is_announced
+from duetime.model.carried import StreamQueue
 from duetime.model.lane import Lane, Look, Sight, Tier, tier_of
 from duetime.process.ending import end_tasks
 from duetime.process.loop import Loop, retrieve_error

@@ -15,8 +15,8 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from duetime.clock import monotonic
-from duetime.model.attempt import Claimed
 from duetime.model.announced import Announced
+from duetime.model.attempt import Claimed
 from duetime.model.claim_plan import Agenda
 from duetime.model.lane import Lane, LaneKey, Look, Sight, Trial
 from duetime.model.shares import Shares, Takes
