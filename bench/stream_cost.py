@@ -19,7 +19,7 @@ import asyncpg
 
 from bench.context import Bench
 from bench.peers.tally import Tally
-from bench.processes import Process, cpu_of_family, duetime_server, duetime_worker
+from bench.processes import ENCRYPTION, Process, cpu_of_family, duetime_server, duetime_worker
 from bench.report import Report, console
 from bench.stores import migrated
 from bench.stream_doc import COST, HISTORY, ID, WAITING
@@ -61,8 +61,10 @@ async def worker_cpu(bench: Bench, runs: int, address: str) -> float:
 async def cost_of(bench: Bench, kind: str, runs: int, address: str | None) -> float:
     """Microseconds of the database's CPU per run, through a broker or the store."""
     database = bench.databases.server.pid
-    async with _place(bench, address) as place:
-        if kind in ("delayed", "fired"):  # a worker runs what is ready; a server sees to it that it is
+    needs_server = kind in ("delayed", "fired")  # a worker runs what is ready; a server sees to it that it is
+    # With another key than the server's, the worker could not read what the server announces.
+    async with _place(bench, address, key=needs_server) as place:
+        if needs_server:
             if kind == "fired":
                 await place.submit(runs, schedules=_never(1_000))
             place.start(duetime_server(place.dsn))
@@ -109,7 +111,7 @@ async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:
 
 
 @asynccontextmanager
-async def _place(bench: Bench, address: str | None) -> AsyncIterator["_Place"]:
+async def _place(bench: Bench, address: str | None, *, key: bool = False) -> AsyncIterator["_Place"]:
     """An empty database, whose queue goes through a broker if there is one, and a worker that has nothing to do yet."""
     dsn = bench.databases.postgres()
     async with AsyncExitStack() as stack:
@@ -120,7 +122,7 @@ async def _place(bench: Bench, address: str | None) -> AsyncIterator["_Place"]:
             publisher = await stack.enter_async_context(publishing(store, QUEUE, apart(address)))
         connection = await asyncpg.connect(dsn)
         stack.push_async_callback(connection.close)
-        worker = stack.enter_context(duetime_worker(dsn, tally.folder))
+        worker = stack.enter_context(duetime_worker(dsn, tally.folder, 1000, **(ENCRYPTION if key else {})))
         await asyncio.sleep(SETTLED)  # it has read its queues
         yield _Place(dsn, store, publisher, connection, worker, tally, stack)
 

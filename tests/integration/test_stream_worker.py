@@ -537,6 +537,30 @@ async def test_delayed_and_retried_runs_are_announced(app: App, mail: Streamed) 
     assert sum(announced.values()) >= 5  # a busy machine may claim some from their lane
 
 
+async def test_a_worker_of_announced_runs_fetches_for_the_places_of_their_tasks(app: App, mail: Streamed) -> None:
+    """It has fewer processes than other slots, and none of these tasks runs in them."""
+
+    @app.task(name="work", queue=QUEUE)
+    async def work() -> None:
+        pass
+
+    claim, sizes = mail.store.claims.claim_announced, list[int]()
+
+    async def counted(worker_id: UUID, claim_no: int, runs: Sequence[Announcement]) -> Any:
+        sizes.append(len(runs))
+        return await claim(worker_id, claim_no, runs)
+
+    lanes = {lane.id for lane in await mail.store.claims.lanes()}
+    await mail.store.intake.submit(DEFAULT_TENANT, [_delayed("work", timedelta(0)) for _ in range(60)])
+    (lane,) = [lane for lane in await mail.store.claims.lanes() if lane.id not in lanes]
+    (sight,) = (await mail.store.claims.look([lane.id], 100)).sights
+    await mail.publish([Announcement(run_id, lane.id) for run_id in sight.run_ids])
+    mail.store.claims.claim_announced = counted  # type: ignore[method-assign]
+    async with working(app, slots=100, processes=1):
+        await eventually(mail.is_empty)
+    assert max(sizes) > 1
+
+
 async def test_an_announcement_has_no_authority(app: App, mail: Streamed) -> None:
     ran: list[int] = []
 

@@ -21,8 +21,8 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.crypto.sealer import Sealer
 from duetime.errors import DuetimeError, reason_of
+from duetime.model.announced import is_announced
 from duetime.model.carried import StreamQueue
-from duetime.model.claim_plan import is_announced
 from duetime.model.lane import Lane, Look, Sight, Tier, tier_of
 from duetime.process.ending import end_tasks
 from duetime.process.loop import Loop, retrieve_error
@@ -41,9 +41,14 @@ _LANES_AT_ONCE = 50
 _QUEUES_EVERY = 1.0
 _RELAYS_EVERY = 5.0
 _POLL = 0.25
-"""Seconds between looks without a hint."""
+"""Seconds between looks without a hint, at most."""
+_AHEAD = 0.5
+"""The part of a full look that is to be claimed before the next one."""
+_FIRST = 0.02
+"""Seconds from the first full look of a lane to the next."""
 _SHARE = 5
-"""Looks take at most one part in so many of the time."""
+"""Looks that find little take at most one part in so many of the time."""
+_LITTLE = DEPTH // 4
 _LEAST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 _WAKE_AFTER = 0.0005
 _RETRY = 1.0
@@ -64,6 +69,10 @@ class Relay:
         self._relays: frozenset[str] = frozenset()
         self._announced: dict[int, dict[UUID, float]] = {}
         """By lane: the unclaimed runs that were announced here, and when."""
+        self._full_at: dict[int, float] = {}
+        """Lanes in which more was ready than one look shows, and when that was seen last."""
+        self._fresh_seen = 0
+        """How many runs the last round of looks found to be announced."""
         self._look_at = 0.0
         self._sending: dict[str, asyncio.Task[None]] = {}
         """What is being announced at each broker. A broker that is slow to answer delays no other."""
@@ -88,13 +97,15 @@ class Relay:
             return _QUEUES_EVERY
         lanes = await self._own_lanes()
         began = monotonic()
-        delay = _POLL
+        delay, self._fresh_seen = _POLL, 0
         for start in range(0, len(lanes), _LANES_AT_ONCE):
             part = {lane.id: lane for lane in lanes[start : start + _LANES_AT_ONCE]}
             delay = min(delay, await self._announce(await self._store.claims.look(list(part), DEPTH), part))
         self._announced = {lane.id: self._announced[lane.id] for lane in lanes if lane.id in self._announced}
+        self._full_at = {lane.id: self._full_at[lane.id] for lane in lanes if lane.id in self._full_at}
         ended = monotonic()
-        self._look_at = ended + min(_LONGEST_PAUSE, max(_LEAST_PAUSE, (_SHARE - 1) * (ended - began)))
+        pause = 0.0 if self._fresh_seen >= _LITTLE else (_SHARE - 1) * (ended - began)
+        self._look_at = ended + min(_LONGEST_PAUSE, max(_LEAST_PAUSE, pause))
         return max(delay, self._look_at - ended)
 
     async def _read(self, now: float) -> None:
@@ -129,13 +140,16 @@ class Relay:
         seen = {sight.lane_id for sight in look.sights}
         for lane_id in [lane_id for lane_id in lanes if lane_id not in seen]:
             self._announced.pop(lane_id, None)
+            self._full_at.pop(lane_id, None)
         for sight in look.sights:
             key = lanes[sight.lane_id].key
             queue = self._queues[key.tenant_id, key.queue]
             fresh = self._fresh(sight, look)
+            self._fresh_seen += len(fresh)
             coming = next((at for at in sight.ready_at if at > look.now), None)
             if coming is not None:
                 delay = min(delay, (coming - look.now).total_seconds() + _WAKE_AFTER)
+            delay = min(delay, self._until_half_is_claimed(sight, look, len(fresh)))
             if fresh and self._is_free(queue.settings.address):
                 group = by_broker.setdefault(queue.settings.address, {}).setdefault((queue, tier_of(key.tier)), [])
                 group += [Announcement(run_id, sight.lane_id) for run_id in fresh]
@@ -145,6 +159,17 @@ class Relay:
         if by_broker:
             await asyncio.wait([self._sending[address] for address in by_broker], timeout=_WAITED_FOR)
         return delay
+
+    def _until_half_is_claimed(self, sight: Sight, look: Look, fresh: int) -> float:
+        """After a full look, the seconds until workers will have claimed a part of it: as fast as they have claimed
+        what is `fresh` now."""
+        before = self._full_at.pop(sight.lane_id, None)
+        if len(sight.ready_at) < look.depth or sight.ready_at[-1] > look.now:
+            return _POLL
+        now = self._full_at[sight.lane_id] = monotonic()
+        if before is None:
+            return _FIRST
+        return min(_POLL, (now - before) * min(2.0, _AHEAD * look.depth / max(1, fresh)))
 
     def _is_free(self, address: str) -> bool:
         """Whether announcements can be sent to this broker: it answers, as far as is known."""

@@ -6,28 +6,23 @@ than it asked for corrects it, and so does the next look.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
 from uuid import UUID
 
-from duetime.model.lane import Lane, LaneKey, Look, Trial
+from duetime.model.announced import LAST_ID, Announced
+from duetime.model.lane import Lane, Look, Trial
 from duetime.model.suspicion import Suspicion, TrialRoom
 
 _ENDLESS = 1 << 40
 _NO_SUSPICION = Suspicion()
-_ANNOUNCED_WITHIN = timedelta(seconds=1)
+_NOT_ANNOUNCED = Announced()
 _DEEP = 1000
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _ANY_ID = UUID(int=0)
 
 Seen = list[tuple[datetime, UUID, int]]
-
-
-def is_announced(key: LaneKey, queues: Collection[tuple[int, str]]) -> bool:
-    """Whether the runs of a lane are announced in streams: those of these queues, unless claims treat them one by
-    one."""
-    return not key.trial and not key.keyed and (key.tenant_id, key.queue) in queues
 
 
 class Group:
@@ -105,11 +100,11 @@ class Agenda:
         trial_room: TrialRoom,
         claimed: Collection[UUID] = (),
         suspicion: Suspicion = _NO_SUSPICION,
-        announced: Collection[tuple[int, str]] = (),
+        announced: Announced = _NOT_ANNOUNCED,
     ) -> "Agenda":
         """The runs that were ready at a look. `places`: where each task runs; `trial_room`: how many untrusted runs may
-        start; `claimed`: what was claimed concurrently; `suspicion`: which tasks are not trusted; `announced`: queues
-        whose runs are announced, and are claimed from here only after a while."""
+        start; `claimed`: what was claimed concurrently; `suspicion`: which tasks are not trusted; `announced`: what
+        is left to announcements."""
         agenda = cls()
         room = trial_room.copy()
         for sight in look.sights:
@@ -117,11 +112,11 @@ class Agenda:
             if lane_id not in lanes:
                 continue  # it fell asleep and has woken since: it is read again before the next look
             key = lanes[lane_id].key
-            ready_by = look.now - _ANNOUNCED_WITHIN if announced and is_announced(key, announced) else look.now
+            until = announced.until(lane_id, look.now) if announced.covers(key) else (look.now, LAST_ID)
             seen = [
                 (moment, run_id, lane_id)
                 for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
-                if moment <= ready_by
+                if (moment, run_id) <= until
             ]
             deep = len(seen) >= look.depth
             if claimed:

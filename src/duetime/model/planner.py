@@ -15,8 +15,9 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from duetime.clock import monotonic
+from duetime.model.announced import Announced
 from duetime.model.attempt import Claimed
-from duetime.model.claim_plan import Agenda, is_announced
+from duetime.model.claim_plan import Agenda
 from duetime.model.lane import Lane, LaneKey, Look, Sight, Trial
 from duetime.model.shares import Shares, Takes
 from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, Suspicion, TaskOf, TrialRoom
@@ -56,8 +57,7 @@ class Planner:
         self._suspicion = Suspicion()
         self.lanes: dict[int, Lane] = {}
         """The lanes that are awake and served."""
-        self.announced: Collection[tuple[int, str]] = frozenset()
-        """The queues of tenants whose runs are announced in streams."""
+        self.announced = Announced()
         self._look_at_announced = 0.0
         self.agenda = Agenda()
 
@@ -65,6 +65,7 @@ class Planner:
         """Whether some of the lanes that woke are served."""
         for lane_id in asleep:
             self.lanes.pop(lane_id, None)
+            self.announced.forget(lane_id)
         found = False
         for lane in woken:
             if self.serves(lane.key):
@@ -81,6 +82,10 @@ class Planner:
             and self._tenant_id in (None, key.tenant_id)
         )
 
+    def places_of(self, lane_ids: Iterable[int]) -> frozenset[int]:
+        """Where the runs of these lanes are executed."""
+        return frozenset(self._places[self.lanes[lane].key.task] for lane in lane_ids if lane in self.lanes)
+
     def is_trusted(self, key: LaneKey) -> bool:
         """Whether runs of such a lane are tried without care."""
         return self._suspicion.trial(key) == Trial.NONE
@@ -90,17 +95,17 @@ class Planner:
         self._suspicion = suspicion
 
     def lanes_to_look_at(self) -> Collection[int]:
-        """Lanes whose runs are announced are looked at twice a second: only runs that no announcement has reached are
+        """Lanes whose runs are announced are looked at twice a second: only runs that no announcement reaches are
         claimed from them."""
         self._avoided = self._avoids()
         lanes = self.lanes_not_avoided()
-        if not self.announced:
+        if not self.announced.queues:
             return lanes
         now = monotonic()
         if now >= self._look_at_announced:
             self._look_at_announced = now + _ANNOUNCED_EVERY
             return lanes
-        return [lane_id for lane_id in lanes if not is_announced(self.lanes[lane_id].key, self.announced)]
+        return [lane_id for lane_id in lanes if not self.announced.covers(self.lanes[lane_id].key)]
 
     def lanes_not_avoided(self) -> Collection[int]:
         avoided = self._avoids()

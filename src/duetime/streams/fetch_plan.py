@@ -28,6 +28,9 @@ _ALL = 1 << 62
 _FIRST_LEFT, _LONGEST_LEFT = 0.5, 5.0
 """Seconds for which a stream is left to consumers that have its tasks, after a fetch of runs that are for none of the
 tasks here: first, and at most. A run that lands for another worker costs more than one of a store queue."""
+_TRIED = 20
+"""Messages that are fetched at once of a stream that has had no run for this consumer, or not last: for others, each
+costs more than one that they fetch."""
 _UNREADABLE_FOR = 60.0
 """Seconds for which a stream is not consumed after a message that only other processes can read."""
 
@@ -61,6 +64,12 @@ class FetchPlan:
         self, streams: Sequence[str], room: int, weights: Mapping[int, int], wait: float
     ) -> tuple[list[tuple[str, int]], float]:
         """How many messages of which of these streams to fetch, and how long to wait for the first, at most `wait`."""
+        takes, wait = await self._shared(streams, room, weights, wait)
+        return [(stream, take if self._is_ours(stream) else min(take, _TRIED)) for stream, take in takes], wait
+
+    async def _shared(
+        self, streams: Sequence[str], room: int, weights: Mapping[int, int], wait: float
+    ) -> tuple[list[tuple[str, int]], float]:
         if len(streams) == 1:
             return [(streams[0], room)], 0.0 if self._may_have_more else wait
         if self._may_have_more:
@@ -96,6 +105,10 @@ class FetchPlan:
         elif now - self._ours_at.get(stream, -inf) > _LONGEST_LEFT:
             seconds = self._left_for[stream] = min(_LONGEST_LEFT, 2 * self._left_for.get(stream, _FIRST_LEFT / 2))
             self._left[stream] = now + seconds
+
+    def _is_ours(self, stream: str) -> bool:
+        """Whether the last runs that were fetched of a stream were for this consumer, as far as that matters."""
+        return self._broker.partitioned or (stream in self._ours_at and stream not in self._left_for)
 
     def leave_unreadable(self, stream: str) -> bool:
         """Leave a stream to processes that can read it: the message comes back to them after a lease. False if it was

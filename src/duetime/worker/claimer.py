@@ -7,11 +7,12 @@ The result of one look serves several claims, for a tenth of a second: a look at
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from operator import attrgetter
 from uuid import UUID
 
 from duetime.clock import monotonic
+from duetime.model.announced import Announced
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Look
 from duetime.model.planner import Planner
@@ -120,13 +121,14 @@ class Claimer:
         """How runs of this lane are tried."""
         return self._lanes.rules.suspicion.trial(lane)
 
-    def leave_to_streams(self, queues: Collection[tuple[int, str]]) -> None:
-        """The runs of these queues of tenants are announced."""
-        self._planner.announced = queues
+    @property
+    def announced(self) -> Announced:
+        """What is left to announcements."""
+        return self._planner.announced
 
-    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> bool:
-        """Claim those of these runs that are in lanes which this worker serves, and start them; false when none is.
-        When it raises `StoreUnavailable`, it must be called again with the same runs."""
+    async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> Set[int]:
+        """Claim those of these runs that are in lanes which this worker serves, and start them. Returns the places of
+        these lanes. When it raises `StoreUnavailable`, it must be called again with the same runs."""
         asked = self._announced
         if asked is None or asked[0] is not session:
             if any(each.lane_id not in self._planner.lanes for each in announced):
@@ -135,8 +137,9 @@ class Claimer:
             await self._lanes.read_rules()
             lanes = self._lanes.open_lanes(self._planner)
             served = [each for each in announced if each.lane_id in lanes]
+            self.announced.heard({each.lane_id for each in served})
             if not served or self.session is not session:
-                return bool(served)
+                return self._planner.places_of({each.lane_id for each in served})
             asked = (session, session.begin_claim(), served)
         again, self._announced = self._announced is asked, asked
         _, claim_no, served = asked
@@ -145,8 +148,9 @@ class Claimer:
         if again and not claimed:
             await self._claims.release(session.id, [claim_no])
         self._announced = None
+        self.announced.reached(claimed)
         self._begin(session, claim_no, claimed)
-        return True
+        return self._planner.places_of({each.lane_id for each in served})
 
     async def tick(self) -> float:
         if self._lanes.rewinds > self._rewinds:

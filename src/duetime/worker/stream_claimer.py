@@ -132,7 +132,7 @@ class StreamClaimer:
         await self._close_old_feeds()
         known, _ = await self._store.streams.known_queues(0.0 if self._feeds else _NO_QUEUES_EVERY)
         queues = [queue for queue in known if self._serves(queue)]
-        self._claimer.leave_to_streams({(queue.tenant_id, queue.queue) for queue in queues if queue.current})
+        self._claimer.announced.queues = {(queue.tenant_id, queue.queue) for queue in queues if queue.current}
         if queues and monotonic() - self._clock_read_at > _CLOCK_EVERY:
             self._clock_read_at = monotonic()
             self._ahead = stamp(await self._store.now()) - time.time_ns() // 1000

@@ -135,6 +135,7 @@ class Feed:
         if claimer.session is not session:
             return WAIT
         if wants.backlog() > MOST_BACKLOG:
+            claimer.announced.occupied()
             return LINGER
         now = monotonic()
         streams = self._plan.open(self.paused)
@@ -144,6 +145,7 @@ class Feed:
         room = self._room(places, now)
         if room <= 0 or not (wants.slots.worth_claiming() or self._lingered):
             wants.slots.wanted = True
+            claimer.announced.occupied()
             self._lingered = room > 0
             return LINGER if room > 0 else WAIT
         takes, wait = await self._plan.takes(streams, room, claimer.weights, WAIT)
@@ -161,6 +163,7 @@ class Feed:
                     wants.slots.free[place] += reserved
             self._plan.learn(takes, deliveries)
             if deliveries:
+                claimer.announced.fetched()
                 await self._receive(deliveries)
                 await self._settle()
         finally:
@@ -277,10 +280,11 @@ class Feed:
             self._to_land = []
         if self._announced:
             announced = self._announced
-            served = await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
+            places = await self._context.claimer.claim_announced(self.session, [each for each, _ in announced])
             self._announced = []
+            self._places.update(dict.fromkeys(places, monotonic()))
             for stream in {delivery.stream for _, delivery in announced}:
-                self._plan.learn_whose(stream, ours=served)
+                self._plan.learn_whose(stream, ours=bool(places))
             self._acknowledge([delivery for _, delivery in announced])
 
     # Acknowledgements.
