@@ -14,6 +14,7 @@ from duetime.model.lane import LaneKey
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.completions import CANCELLED_BY_REQUEST
 from duetime.store.rules.job_control import backfilled, cursor_after_pause, manual_run
+from duetime.store.shared.active_tenants import check_active
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.edits import steerable
 from duetime.store.shared.events import append_events
@@ -66,6 +67,7 @@ class ControlRole(SharedRole):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async def work(transaction: Transaction) -> Run:
+            await check_active(transaction, tenant_id)
             made = await first_answer(transaction, tenant_id, request, UUID)
             if made is None:
                 row = await steerable(transaction, tenant_id, job_id)
@@ -83,6 +85,7 @@ class ControlRole(SharedRole):
         self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
         async def work(transaction: Transaction) -> int:
+            await check_active(transaction, tenant_id)
             count = await first_answer(transaction, tenant_id, request, int)
             if count is None:
                 row = await steerable(transaction, tenant_id, job_id)
