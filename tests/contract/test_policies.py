@@ -7,7 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from duetime.engine.reaper import judge
 from duetime.model.attempt import AttemptState, Completion, Run
+from duetime.model.failure import FailureClass
 from duetime.model.firing import LOOK_AHEAD, MOST_MISSED, jittered
 from duetime.model.job import JobState, NewJob, Options, encode_options
 from duetime.model.policy import Misfire, Overlap
@@ -183,6 +185,43 @@ async def test_overlap_replace_stops_the_one_under_way(store: Store, time: Time)
     assert sorted(found.values()) == [RunState.RUNNING] + [RunState.CANCELLED] * 4
 
 
+@pytest.mark.parametrize("how", ["stopped", "handed back", "lost", "waiting"])
+async def test_a_run_that_was_replaced_says_so_however_it_ends(store: Store, time: Time, how: str) -> None:
+    submitted = await submit(store, recurring(overlap="replace"))
+    worker = await hand(store, timedelta(hours=1) if how != "lost" else timedelta(minutes=3))
+    time.advance(minutes=1)
+    await fire(store)
+    if how != "waiting":
+        claimed = await worker.claim_one()
+    time.advance(minutes=1)
+    await fire(store)
+    match how:
+        case "stopped":
+            (running,) = [
+                run for run in await store.reads.runs_of_job(TENANT, submitted.job_id) if run.id == claimed.run_id
+            ]
+            await store.completions.complete(worker.id, [_cancelled(running)])
+        case "handed back":
+            await store.completions.hand_back(worker.id, [(claimed.run_id, claimed.fence)])
+        case "lost":
+            time.advance(minutes=5)
+            await store.reaping.reap(100, judge, timedelta(seconds=5))
+    ended = [run for run in await store.reads.runs_of_job(TENANT, submitted.job_id) if run.state.is_end]
+    assert [run.state for run in ended] == [RunState.CANCELLED]
+    assert ended[0].error is not None and ended[0].error.startswith("replaced by a later occurrence")
+
+
+async def test_a_run_that_was_cancelled_before_it_was_replaced_was_cancelled_on_request(
+    store: Store, time: Time
+) -> None:
+    worker, job_id = await under_way(store, time, "replace")
+    running = await running_run(store, job_id)
+    await store.control.cancel_run(TENANT, running.id)
+    await four_more(store, time)
+    await store.completions.complete(worker.id, [_cancelled(running)])
+    assert (await store.reads.run(TENANT, running.id)).error == "cancelled on request"
+
+
 async def test_a_job_that_is_decided_when_due_is_not_fired_ahead(store: Store, time: Time) -> None:
     await submit(store, recurring(overlap="skip"))
     time.advance(seconds=59)
@@ -229,7 +268,14 @@ def _done(run: Run) -> Completion:
 
 
 def _cancelled(run: Run) -> Completion:
-    return Completion(run.id, run.fence, Verdict(Event.CANCEL), AttemptState.CANCELLED)
+    return Completion(
+        run.id,
+        run.fence,
+        Verdict(Event.CANCEL),
+        AttemptState.CANCELLED,
+        FailureClass.CANCELLED,
+        "cancelled on request",
+    )
 
 
 async def made_ahead(store: Store, time: Time, misfire: Misfire, **options: Any) -> UUID:
