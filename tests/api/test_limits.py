@@ -19,6 +19,7 @@ from duetime.ids import new_id, show
 from duetime.model.access import Role
 from duetime.model.tenant import NO_LIMITS, TenantLimits
 from duetime.wire.workers import TOKEN_HEADER
+from tests.contract.hands import hand, job, submit
 from tests.support.served import Answer, Served, served
 from tests.support.waiting import eventually
 
@@ -211,6 +212,74 @@ async def test_a_backfill_counts_as_its_runs(api: Served) -> None:
     assert (await api.ask("PATCH", "/v1/admin/tenants/acme", limits)).status == 200
     answer = await api.post(f"{path}/backfill", PAST, key=key)
     assert (answer.status, answer.json["runs"]) == (202, 30), "a full bucket goes into debt, as for a batch"
+    answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
+    assert refused(answer) and int(answer.headers["retry-after"]) > 30
+
+
+async def limited(api: Served, rate: float) -> tuple[str, str]:
+    """A recurring job of a tenant that may submit this many a second, and a key of the tenant."""
+    tenant = await api.tenant("acme", limits=NO_LIMITS)
+    key = await api.key(Role.ADMIN, tenant.id)
+    path = f"/v1/jobs/{(await api.post('/v1/jobs', OFTEN, key=key)).json['job_id']}"
+    limits = {"limits": {"submissions_per_second": rate}}
+    assert (await api.ask("PATCH", "/v1/admin/tenants/acme", limits)).status == 200
+    return path, key
+
+
+async def test_a_repeated_request_is_not_counted_and_not_refused(api: Served) -> None:
+    path, key = await limited(api, 0.01)
+    graph = {"nodes": {"a": {"task": "t"}}}
+    for place, (at, body) in enumerate(
+        [
+            (f"{path}/backfill", PAST),
+            (f"{path}/trigger", None),
+            ("/v1/jobs", {"task": "t"}),
+            ("/v1/jobs/batch", [{"task": "t"}, {"task": "t"}]),
+            ("/v1/graphs", graph),
+            ("/v1/dead-letters/replay", {"task": "t"}),
+        ]
+    ):
+        limits = {"limits": {"submissions_per_second": None}}
+        assert (await api.ask("PATCH", "/v1/admin/tenants/acme", limits)).status == 200
+        again = {"Idempotency-Key": f"key-{place}"}
+        first = await api.post(at, body, key=key, headers=again)
+        assert first.status < 300, first.body
+        limits = {"limits": {"submissions_per_second": 0.01}}
+        assert (await api.ask("PATCH", "/v1/admin/tenants/acme", limits)).status == 200
+        if place == 0:
+            assert (await api.post("/v1/jobs", {"task": "t"}, key=key)).status == 201
+        assert refused(await api.post(at, body, key=key)), "nothing is left for a new request"
+        for _ in range(3):
+            repeated = await api.post(at, body, key=key, headers=again)
+            assert repeated.status == first.status, repeated.body
+            assert repeated.headers["idempotency-replayed"] == "true"
+
+
+async def test_a_repeated_request_gives_back_what_it_was_counted_as(api: Served) -> None:
+    path, key = await limited(api, 1.5)
+    again = {"Idempotency-Key": "once"}
+    for _ in range(9):
+        answer = await api.post(f"{path}/trigger", key=key, headers=again)
+        assert answer.status == 201, answer.body
+
+
+async def test_a_refused_backfill_counts_as_one(api: Served) -> None:
+    path, key = await limited(api, 1.9)
+    assert (await api.post(f"{path}/cancel", key=key)).status == 200
+    assert (await api.post(f"{path}/backfill", PAST, key=key)).status == 409
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=key)).status == 201
+
+
+async def test_a_replay_counts_as_the_runs_that_it_makes(api: Served) -> None:
+    """More than it was known to make are a debt."""
+    _, key = await limited(api, 0.5)
+    tenant_id = (await api.store.tenants.tenant("acme")).id
+    await submit(api.store, *[job(tenant_id=tenant_id) for _ in range(30)], tenant_id=tenant_id)
+    worker = await hand(api.store)
+    for run in await worker.claim():
+        await worker.fail(run)
+    answer = await api.post("/v1/dead-letters/replay", {"task": "greet"}, key=key)
+    assert len(answer.json["runs"]) == 30
     answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
     assert refused(answer) and int(answer.headers["retry-after"]) > 30
 

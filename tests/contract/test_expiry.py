@@ -49,6 +49,8 @@ async def begin(worker: Hand) -> list[Claimed]:
 async def ended(store: Store, run_id: UUID | None) -> tuple[RunState, str | None]:
     assert run_id is not None
     run = await store.reads.run(TENANT, run_id)
+    if run.state is RunState.SKIPPED:
+        assert (run.attempt, run.lost, run.attempts) == (0, 0, ()), "it was not tried"
     return run.state, run.error
 
 

@@ -7,7 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from duetime.engine.reaper import judge
 from duetime.model.attempt import AttemptState, Completion, Run
+from duetime.model.failure import FailureClass
 from duetime.model.firing import LOOK_AHEAD, MOST_MISSED, jittered
 from duetime.model.job import JobState, NewJob, Options, encode_options
 from duetime.model.policy import Misfire, Overlap
@@ -183,6 +185,43 @@ async def test_overlap_replace_stops_the_one_under_way(store: Store, time: Time)
     assert sorted(found.values()) == [RunState.RUNNING] + [RunState.CANCELLED] * 4
 
 
+@pytest.mark.parametrize("how", ["stopped", "handed back", "lost", "waiting"])
+async def test_a_run_that_was_replaced_says_so_however_it_ends(store: Store, time: Time, how: str) -> None:
+    submitted = await submit(store, recurring(overlap="replace"))
+    worker = await hand(store, timedelta(hours=1) if how != "lost" else timedelta(minutes=3))
+    time.advance(minutes=1)
+    await fire(store)
+    if how != "waiting":
+        claimed = await worker.claim_one()
+    time.advance(minutes=1)
+    await fire(store)
+    match how:
+        case "stopped":
+            (running,) = [
+                run for run in await store.reads.runs_of_job(TENANT, submitted.job_id) if run.id == claimed.run_id
+            ]
+            await store.completions.complete(worker.id, [_cancelled(running)])
+        case "handed back":
+            await store.completions.hand_back(worker.id, [(claimed.run_id, claimed.fence)])
+        case "lost":
+            time.advance(minutes=5)
+            await store.reaping.reap(100, judge, timedelta(seconds=5))
+    ended = [run for run in await store.reads.runs_of_job(TENANT, submitted.job_id) if run.state.is_end]
+    assert [run.state for run in ended] == [RunState.CANCELLED]
+    assert ended[0].error is not None and ended[0].error.startswith("replaced by a later occurrence")
+
+
+async def test_a_run_that_was_cancelled_before_it_was_replaced_was_cancelled_on_request(
+    store: Store, time: Time
+) -> None:
+    worker, job_id = await under_way(store, time, "replace")
+    running = await running_run(store, job_id)
+    await store.control.cancel_run(TENANT, running.id)
+    await four_more(store, time)
+    await store.completions.complete(worker.id, [_cancelled(running)])
+    assert (await store.reads.run(TENANT, running.id)).error == "cancelled on request"
+
+
 async def test_a_job_that_is_decided_when_due_is_not_fired_ahead(store: Store, time: Time) -> None:
     await submit(store, recurring(overlap="skip"))
     time.advance(seconds=59)
@@ -229,4 +268,90 @@ def _done(run: Run) -> Completion:
 
 
 def _cancelled(run: Run) -> Completion:
-    return Completion(run.id, run.fence, Verdict(Event.CANCEL), AttemptState.CANCELLED)
+    return Completion(
+        run.id,
+        run.fence,
+        Verdict(Event.CANCEL),
+        AttemptState.CANCELLED,
+        FailureClass.CANCELLED,
+        "cancelled on request",
+    )
+
+
+async def made_ahead(store: Store, time: Time, misfire: Misfire, **options: Any) -> UUID:
+    """A job of every minute whose first run was created ahead, when everything goes down."""
+    submitted = await submit(store, recurring(misfire=misfire, **options))
+    time.advance(seconds=50)
+    await fire(store)
+    return submitted.job_id
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 120])
+async def test_a_run_that_was_created_ahead_of_an_outage_is_missed_like_the_others(
+    store: Store, time: Time, minutes: int
+) -> None:
+    job_id = await made_ahead(store, time, Misfire("latest"))
+    assert await states(store, job_id) == {START + MINUTE: RunState.PENDING}
+    time.advance(minutes=minutes, seconds=15)
+    await fire(store)
+    found = await states(store, job_id)
+    assert [due for due, state in found.items() if state is RunState.PENDING] == [START + (minutes + 1) * MINUTE]
+    assert sorted(due for due, state in found.items() if state is RunState.SKIPPED) == [
+        START + number * MINUTE for number in range(1, minutes + 1)
+    ]
+    kept = await store.reads.job(TENANT, job_id)
+    assert (kept.made, kept.missed) == (1, minutes)
+    first = next(run for run in await store.reads.runs_of_job(TENANT, job_id, 2000) if run.due_at == START + MINUTE)
+    assert first.error is not None and first.error.startswith("missed: ")
+
+
+async def test_a_run_that_has_started_before_an_outage_stays(store: Store, time: Time) -> None:
+    job_id = await made_ahead(store, time, Misfire("latest"))
+    worker = await hand(store, timedelta(hours=9))
+    time.advance(seconds=10)
+    run = await worker.claim_one()
+    time.advance(hours=2)
+    await fire(store)
+    assert (await states(store, job_id))[run.due_at] is RunState.RUNNING
+    await worker.retry(run)
+    time.advance(hours=2)
+    await fire(store)
+    assert (await states(store, job_id))[run.due_at] is RunState.RETRYING
+
+
+async def test_a_run_that_waits_while_its_job_is_fired_in_time_stays(store: Store, time: Time) -> None:
+    job_id = await made_ahead(store, time, Misfire("latest"))
+    for _ in range(5):
+        time.advance(minutes=1)
+        await fire(store)
+    assert list((await states(store, job_id)).values()) == [RunState.PENDING] * 6
+
+
+async def test_a_requested_run_outlives_an_outage(store: Store, time: Time) -> None:
+    job_id = await made_ahead(store, time, Misfire("latest"))
+    run = await store.control.trigger_job(TENANT, job_id, b"once")
+    time.advance(hours=2)
+    await fire(store)
+    waiting = {found.id for found in await store.reads.runs_of_job(TENANT, job_id, 2000) if not found.state.is_end}
+    assert len(waiting) == 2 and run.id in waiting
+
+
+@pytest.mark.parametrize(
+    ("misfire", "options", "waiting"),
+    [
+        (Misfire("all", most=1000), {}, 121),
+        (Misfire("latest"), {"jitter": 7200.0}, 2),  # the one created ahead is not due yet
+        (Misfire("latest"), {"overlap": "queue"}, 1),  # decided when it is due: nothing was created ahead
+        (Misfire("latest"), {"max_runs": 9}, 1),
+    ],
+)
+async def test_what_an_outage_leaves_of_other_jobs(
+    store: Store, time: Time, misfire: Misfire, options: dict[str, Any], waiting: int
+) -> None:
+    job_id = await made_ahead(store, time, misfire, **options)
+    time.advance(hours=2, seconds=15)
+    if "jitter" in options:
+        time.advance(hours=-1, minutes=-58)
+    await fire(store)
+    found = list((await states(store, job_id)).values())
+    assert found.count(RunState.PENDING) == waiting

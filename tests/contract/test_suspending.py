@@ -9,16 +9,20 @@ import pytest
 from duetime.engine.scanner import Scanner
 from duetime.errors import TenantDeleting, TenantSuspended
 from duetime.ids import new_id
+from duetime.model.edit import Changes
+from duetime.model.firing import Backfill
 from duetime.model.graph import NewGraph, NewNode
+from duetime.model.idempotency import keyed_request
 from duetime.model.job import JobState, Options, encode_options
+from duetime.model.lists import DeadFilter, ReplayPace
 from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import NOW, Cron, Every, Once, Schedule
 from duetime.model.tenant import NO_LIMITS, NewTenant, TenantChange, TenantState
 from duetime.store.protocol.store import Store
-from tests.contract.hands import TENANT, fire, job, submit
-from tests.contract.worlds import Time
+from tests.contract.hands import TENANT, fire, hand, job, submit
+from tests.contract.worlds import START, Time
 
 MINUTE = timedelta(minutes=1)
 SUSPEND = TenantChange(state=TenantState.SUSPENDED)
@@ -186,3 +190,76 @@ async def test_no_graph_of_it_is_stored_and_a_known_lane_does_not_help(store: St
 async def test_it_is_notified(store: Store, acme: int) -> None:
     await store.tenants.update_tenant(acme, SUSPEND)
     assert (await submit(store, job(tenant_id=acme, queue=NOTIFICATIONS), tenant_id=acme)).created
+
+
+async def _ended(store: Store, tenant_id: int) -> tuple[UUID, UUID]:
+    """A recurring job, and a dead letter of another one."""
+    (recurring,) = await _submit(store, tenant_id, Every(MINUTE))
+    (dead,) = await _submit(store, tenant_id, NOW)
+    worker = await hand(store)
+    await worker.fail(await worker.claim_one())
+    (run,) = await store.reads.runs_of_job(tenant_id, dead)
+    return recurring, run.id
+
+
+CHANGES = ("trigger", "backfill", "retry", "replay", "edit", "graph", "rerun")
+
+
+async def _change(store: Store, tenant_id: int, how: str, made: tuple[UUID, UUID], graph: NewGraph) -> object:
+    job_id, run_id = made
+    request = keyed_request(f"key {how}", how)
+    match how:
+        case "trigger":
+            return (await store.control.trigger_job(tenant_id, job_id, b"n", request)).id
+        case "backfill":
+            backfill = Backfill([START - MINUTE, START], 10.0)
+            return await store.control.backfill_job(tenant_id, job_id, backfill, b"n", request)
+        case "retry":
+            return (await store.replay.retry_run(tenant_id, run_id, b"n", request)).id
+        case "replay":
+            pace = ReplayPace(10, 10.0, timedelta(0))
+            return await store.replay.replay_dead_letters(tenant_id, DeadFilter(), pace, b"n", request)
+        case "edit":
+            return (await store.control.edit_job(tenant_id, job_id, Changes(args=b'{"a":1}'))).args
+        case "graph":
+            return (await store.graphs.submit_graph(tenant_id, graph)).item.id
+        case _:
+            return (await store.graphs.rerun_graph(tenant_id, graph.id, b"n")).item.id
+
+
+@pytest.mark.parametrize("how", CHANGES)
+async def test_nothing_of_it_is_run_again_or_edited(store: Store, acme: int, how: str) -> None:
+    made = await _ended(store, acme)
+    nodes = (NewNode("a", job(tenant_id=acme), ()),)
+    graph = NewGraph(new_id(), nodes, "nightly", "key graph", b"f" * 16)
+    if how == "rerun":
+        await store.graphs.submit_graph(acme, graph)
+        worker = await hand(store)
+        await worker.fail(await worker.claim_one())
+        while await store.graphs.settle(100):
+            pass
+    before = await store.reads.counts()
+    for state, error in ((TenantState.SUSPENDED, TenantSuspended), (TenantState.DELETING, TenantDeleting)):
+        await store.tenants.update_tenant(acme, TenantChange(state=state))
+        with pytest.raises(error, match="run again or edited"):
+            await _change(store, acme, how, made, graph)
+        assert await store.reads.counts() == before
+    await store.tenants.update_tenant(acme, RESUME)
+    first = await _change(store, acme, how, made, graph)
+    if how == "rerun":
+        return
+    await store.tenants.update_tenant(acme, SUSPEND)
+    with pytest.raises(TenantSuspended):  # repeated
+        await _change(store, acme, how, made, graph)
+    await store.tenants.update_tenant(acme, RESUME)
+    assert await _change(store, acme, how, made, graph) == first
+
+
+async def test_a_repeated_submission_of_it_is_refused_like_a_new_one(store: Store, acme: int) -> None:
+    again = job(tenant_id=acme, idempotency_key="again")
+    first = await submit(store, again, tenant_id=acme)
+    await store.tenants.update_tenant(acme, SUSPEND)
+    with pytest.raises(TenantSuspended):
+        await submit(store, again, tenant_id=acme)
+    await store.tenants.update_tenant(acme, RESUME)
+    assert (await submit(store, again, tenant_id=acme)).job_id == first.job_id

@@ -1,6 +1,8 @@
 """One request: its caller, path, query and body."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -12,10 +14,22 @@ from duetime.api.caller import Caller
 from duetime.api.endpoint import Endpoint
 from duetime.api.page_cursors import name_list
 from duetime.api.peer import Peer
+from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.service import Service
-from duetime.errors import InvalidInput, NotFound
+from duetime.errors import InvalidInput, NotFound, StoreUnavailable
 from duetime.store.protocol.store import Store
+from duetime.store.rules.caller_keys import IDEMPOTENCY
 from duetime.store.wrappers.scoped import Bounds, ScopedSubmitting, Submitting, within
+
+
+@dataclass(slots=True)
+class Created:
+    """What a request creates."""
+
+    count: int
+    """How many jobs or runs; to be set when fewer or more were created than was assumed."""
+    headers: dict[str, str]
+    """The state of the limit."""
 
 
 class Call:
@@ -115,10 +129,33 @@ class Call:
     def _list(self) -> bytes:
         return name_list(self.tenant_id, self.who.scope, self.endpoint.name, self.path, self.query)
 
-    async def count_submissions(self, count: int) -> None:
-        """Count runs of stored jobs as `POST /v1/jobs` counts jobs. Raises a problem if the limit is reached."""
-        if count:
-            await self.service.limits.submit(await self.service.gate.tenant(self.tenant_id), self.who, count)
+    @asynccontextmanager
+    async def submitting(self, most: int, *keys: str | None) -> AsyncIterator[Created]:
+        """Count what a request creates against the limit of submissions: `most`, and after the block what it has
+        created. Raises a problem if the limit is reached, unless all its idempotency keys are known: a repeated request
+        creates nothing. A refused request counts as one."""
+        service = self.service
+        tenant = await service.gate.tenant(self.tenant_id)
+        counted = most
+        try:
+            created = Created(most, await service.limits.submit(tenant, self.who, most) if most else {})
+        except Problem as problem:
+            if problem.kind is not RATE_LIMITED or not await self._are_known(keys):
+                raise
+            counted, created = 0, Created(0, {})
+        try:
+            yield created
+        except StoreUnavailable:
+            raise  # it is not known whether it was created
+        except Exception:
+            created.count = min(1, counted)
+            raise
+        finally:
+            service.limits.settle(tenant, self.who, counted - created.count)
+
+    async def _are_known(self, keys: Sequence[str | None]) -> bool:
+        names = [(IDEMPOTENCY, key) for key in keys if key is not None]
+        return 0 < len(names) == len(keys) == len(await self.service.store.intake.known_keys(self.tenant_id, names))
 
     async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool | int = True) -> None:
         """Record an action in the audit trail: of the caller's tenant, of another one, or of none."""

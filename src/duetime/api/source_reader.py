@@ -243,6 +243,7 @@ class _OneSource:
                     raise
                 wait = float(problem.headers.get("retry-after", 1))
                 await self._pause(wait, _said(problem), receiver, messages)
+        self._service.limits.settle(tenant, self._who, sum(answer.replayed for answer in stored.values()))
         return stored
 
     async def _submit(self, left: dict[int, NewJob], bad: dict[int, str], stored: dict[int, Submitted]) -> None:

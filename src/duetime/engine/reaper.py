@@ -25,6 +25,7 @@ from duetime.model.retry import Verdict, decide, decide_lost
 from duetime.model.run import Event
 from duetime.model.worker import Lost
 from duetime.store.protocol.store import Store
+from duetime.store.rules.completions import CANCELLED_BY_REQUEST
 
 log = logging.getLogger("duetime.reaper")
 
@@ -74,7 +75,7 @@ def _judge(run: Lost) -> Completion:
             Verdict(Event.CANCEL),
             AttemptState.CANCELLED,
             FailureClass.CANCELLED,
-            "cancelled on request" if run.handed_over else f"cancelled on request; {_fate(run)}",
+            CANCELLED_BY_REQUEST if run.handed_over else f"{CANCELLED_BY_REQUEST}; {_fate(run)}",
         )
     if run.timed_out:
         text = f"the run exceeded its timeout ({run.ran_for.total_seconds():.1f} s) and its worker did not stop it"

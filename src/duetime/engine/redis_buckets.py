@@ -24,8 +24,9 @@ local now = time[1] + time[2] / 1000000
 local found = redis.call('HMGET', KEYS[1], 'level', 'at')
 local level = size
 if found[1] then
-    level = math.min(size, tonumber(found[1]) + math.max(0, now - tonumber(found[2])) * rate + back)
+    level = math.min(size, tonumber(found[1]) + math.max(0, now - tonumber(found[2])) * rate)
 end
+level = math.min(size, level + back)
 local given = 0
 if level + 0.000001 >= math.min(need, size) then
     given = need
@@ -47,7 +48,7 @@ class Tokens(Protocol):
         """Take so many tokens, or none. Raises `StoreUnavailable`."""
 
     def put_back(self, bucket: Bucket, count: int) -> None:
-        """Return unused tokens to the bucket."""
+        """Return unused tokens to the bucket. A negative number takes tokens, also those that it does not have."""
 
     async def give_back(self) -> None:
         """Give back expired tokens. Call it about once a second."""

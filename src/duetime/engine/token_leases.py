@@ -120,9 +120,13 @@ class TokenLeases:
         return Taken(lease.left(now))
 
     def put_back(self, bucket: Bucket, count: int) -> None:
-        """Return unused tokens to the bucket."""
+        """Return unused tokens to the bucket. A negative number takes tokens, also those that it does not have."""
         lease = self._lease(bucket)
         lease.spent = max(0, lease.spent - count)
+        if count < 0:
+            at_hand = min(-count, lease.live(monotonic()))
+            lease.use(at_hand)
+            count += at_hand
         lease.late += count
 
     async def give_back(self) -> None:

@@ -17,6 +17,7 @@ from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.target import kind_of
 from duetime.model.target_health import Health, target_of
 from duetime.model.tracing import message_of
+from duetime.store.rules.completions import CANCELLED_BY_REQUEST
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import AttemptSpan, Tracer
@@ -283,7 +284,7 @@ class Attempts:
             case Stop.TIMEOUT:
                 return timed_out(running.claimed)
             case Stop.CANCEL:
-                return Cancelled("cancelled on request")
+                return Cancelled(CANCELLED_BY_REQUEST)
         return None  # the lease is lost
 
     def _complete(

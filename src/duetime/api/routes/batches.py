@@ -9,7 +9,7 @@ import msgspec
 
 from duetime import ids
 from duetime.api.bodies import MOST_VALUES, ROOM_FOR_THE_REST, count_values, parse
-from duetime.api.call import Call
+from duetime.api.call import Call, Created
 from duetime.api.decoding import fit, read_json, read_json_items
 from duetime.api.endpoint import JSON, Reply, Routes
 from duetime.api.idempotency import SUBMISSION, repeat_of
@@ -51,9 +51,15 @@ Refused = dict[int, ItemProblem]
 async def create_jobs(call: Call) -> Reply:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial=true` all that can be stored."""
     items = await parse(call.body, partial(_items, call))
+    repeat = repeat_of(call)
+    keys = [None] if repeat is None else [f"{repeat.key}/{index}" for index in range(len(items))]
+    async with call.submitting(len(items), *keys) as created:
+        return await _create(call, items, created)
+
+
+async def _create(call: Call, items: list[Any], created: Created) -> Reply:
     service = call.service
     tenant = await service.gate.tenant(call.tenant_id)
-    headers = await service.limits.submit(tenant, call.who, len(items))
     prepared, refused = await _prepare(call, items, tenant.defaults)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)
@@ -68,7 +74,10 @@ async def create_jobs(call: Call) -> Reply:
     if receipts:
         stored = list(answers.values())
         service.trail.submitted(call.who, stored[0].job_id, stored[-1].job_id, len(stored))
-    if answers and all(answer.replayed for answer in answers.values()):
+    fresh = sum(not answer.replayed for answer in answers.values())
+    created.count = fresh if answers else 1
+    headers = created.headers
+    if answers and not fresh:
         headers = headers | {"idempotency-replayed": "true"}
     return Reply(await _answer(len(items), receipts, refused), headers=headers)
 

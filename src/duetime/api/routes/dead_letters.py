@@ -7,7 +7,7 @@ import msgspec
 
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import keyed_by_header, replay_headers
+from duetime.api.idempotency import HEADER, keyed_by_header, replay_headers
 from duetime.api.list_filters import dead_filter
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
@@ -57,11 +57,12 @@ async def replay_dead_letters(call: Call) -> Reply:
     """Replay the dead letters that match, oldest first, each once."""
     request = call.body
     keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
-    await call.count_submissions(1)  # how many runs it makes is not known before
     pace = ReplayPace(request.limit, request.rate, timedelta(seconds=request.delay))
-    found = await call.store.replay.replay_dead_letters(
-        call.tenant_id, dead_filter(request), pace, os.urandom(8), keyed
-    )
+    async with call.submitting(1, call.header(HEADER)) as created:  # how many it creates is not known before
+        found = await call.store.replay.replay_dead_letters(
+            call.tenant_id, dead_filter(request), pace, os.urandom(8), keyed
+        )
+        created.count = 0 if keyed is not None and keyed.replayed else len(found.runs)
     await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
     runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)
     return Reply(ReplayAnswer(runs, found.more), headers=replay_headers(keyed))

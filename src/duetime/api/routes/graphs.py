@@ -9,6 +9,7 @@ from duetime import ids
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.graph_views import graph_summary, graph_view, parent_view
+from duetime.api.idempotency import HEADER
 from duetime.api.job_maker import JobMaker
 from duetime.engine.graph_requests import Wish, make_graph
 from duetime.errors import InvalidInput
@@ -39,11 +40,13 @@ async def create_graph(call: Call) -> Reply:
     """Create up to 10,000 jobs that depend on each other, in one transaction."""
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
-    headers = await service.limits.submit(tenant, call.who, len(request.nodes))
-    graph = await _make(call, request, tenant.defaults)
-    tasks = dict.fromkeys(node.job.lane.task for node in graph.nodes)
-    await service.tasks.check_all(call.tenant_id, tasks, suggest=True)
-    found = await service.store.graphs.submit_graph(call.tenant_id, graph)
+    async with call.submitting(len(request.nodes), call.header(HEADER)) as created:
+        graph = await _make(call, request, tenant.defaults)
+        tasks = dict.fromkeys(node.job.lane.task for node in graph.nodes)
+        await service.tasks.check_all(call.tenant_id, tasks, suggest=True)
+        found = await service.store.graphs.submit_graph(call.tenant_id, graph)
+        created.count = len(request.nodes) if found.created else 0
+    headers = created.headers
     # Also for a repeated request: the first one may have ended before this was recorded.
     await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
     if not found.created:
@@ -94,7 +97,7 @@ async def list_parents(call: Call) -> ParentPage:
 
 async def _make(call: Call, request: GraphRequest, usual: Defaults) -> NewGraph:
     wishes = {}
-    key = call.header(b"idempotency-key")
+    key = call.header(HEADER)
     maker = JobMaker(
         tenant_id=call.tenant_id,
         max_payload=call.service.settings.max_payload,

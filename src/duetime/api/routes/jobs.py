@@ -5,9 +5,9 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-from duetime.api.call import Call
+from duetime.api.call import Call, Created
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import SUBMISSION, Repeat, keyed_by_header, repeat_of, replay_headers
+from duetime.api.idempotency import HEADER, SUBMISSION, Repeat, keyed_by_header, repeat_of, replay_headers
 from duetime.api.job_maker import JobMaker
 from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.list_filters import job_filter
@@ -52,9 +52,15 @@ routes = Routes("Jobs")
 )
 async def create_job(call: Call) -> Reply:
     """Create a job."""
-    service, request = call.service, call.body
+    request = call.body
+    repeat = _repeat(call, request.idempotency_key)
+    async with call.submitting(1, request.idempotency_key if repeat is None else repeat.key) as created:
+        return await _create(call, request, repeat, created)
+
+
+async def _create(call: Call, request: JobRequest, repeat: Repeat | None, created: Created) -> Reply:
+    service = call.service
     tenant = await service.gate.tenant(call.tenant_id)
-    headers = await service.limits.submit(tenant, call.who, 1)
     maker = JobMaker(
         tenant_id=call.tenant_id,
         scope=call.who.scope,
@@ -66,7 +72,6 @@ async def create_job(call: Call) -> Reply:
     )
     if maker.needs_the_day(request):
         maker.now = await call.store.now()
-    repeat = _repeat(call, request.idempotency_key)
     if repeat is None:
         job = maker.make(request)
     else:
@@ -82,7 +87,9 @@ async def create_job(call: Call) -> Reply:
     service.trail.submitted(
         call.who, answer.job_id, answer.job_id, 1
     )  # also for a repeated request: the first response may be lost
+    headers = created.headers
     if answer.replayed:
+        created.count = 0
         headers = headers | {"idempotency-replayed": "true"}
     return Reply(receipt(job, answer, warnings), headers=headers)
 
@@ -202,8 +209,10 @@ async def backfill_job(call: Call) -> Reply:
     fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
     keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
-    await call.count_submissions(len(fires))
-    made = await store.control.backfill_job(call.tenant_id, job_id, Backfill(fires, request.rate), os.urandom(8), keyed)
+    backfill = Backfill(fires, request.rate)
+    async with call.submitting(len(fires), call.header(HEADER)) as created:
+        made = await store.control.backfill_job(call.tenant_id, job_id, backfill, os.urandom(8), keyed)
+        created.count = 0 if keyed is not None and keyed.replayed else made
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
     return Reply(Backfilled(show("job", job_id), made), headers=replay_headers(keyed))
 

@@ -8,7 +8,7 @@ import msgspec
 from duetime import ids
 from duetime.api.call import Call
 from duetime.api.endpoint import Reply, Routes
-from duetime.api.idempotency import keyed_by_header, replay_headers
+from duetime.api.idempotency import HEADER, keyed_by_header, replay_headers
 from duetime.api.list_filters import run_filter
 from duetime.api.run_views import run_summary, run_view
 from duetime.api.stream_views import in_streams, run_in_stream, status_in_stream
@@ -16,6 +16,7 @@ from duetime.errors import InStream
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.lists import RunFilter
+from duetime.store.rules.replays import is_new_repeat
 from duetime.wire.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 
 routes = Routes("Runs")
@@ -82,8 +83,10 @@ async def retry_run(call: Call) -> Reply:
     repeated requests return the same new run."""
     run_id = call.identity("run")
     keyed = keyed_by_header(call, "retry", run_id)
-    await call.count_submissions(1)
-    run = await call.store.replay.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
+    nonce = os.urandom(8)
+    async with call.submitting(1, call.header(HEADER)) as created:
+        run = await call.store.replay.retry_run(call.tenant_id, run_id, nonce, keyed)
+        created.count = int(is_new_repeat(run, run_id, nonce))
     await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
     return Reply(run_view(run), headers=replay_headers(keyed))
 
@@ -101,8 +104,9 @@ async def trigger_job(call: Call) -> Reply:
     """Run a job now, in addition to its schedule."""
     job_id = call.identity("job")
     keyed = keyed_by_header(call, "trigger", job_id)
-    await call.count_submissions(1)
-    run = await call.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
+    async with call.submitting(1, call.header(HEADER)) as created:
+        run = await call.store.control.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
+        created.count = int(keyed is None or not keyed.replayed)
     await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
     return Reply(run_view(run), headers=replay_headers(keyed))
 

@@ -23,6 +23,7 @@ from duetime.store.rules.completions import (
     logs_before_last,
     waits_again,
 )
+from duetime.store.shared.control import say_replaced
 from duetime.store.shared.transaction import Transaction
 
 
@@ -155,6 +156,7 @@ async def apply(
     lanes: Mapping[UUID, int] | None = None,
 ) -> Applied:
     """Apply completions of any kind, in the order of their runs, inside a transaction."""
+    completions = await say_replaced(PostgresTransaction(connection), completions)
     ends: list[Completion] = []
     again: list[Completion] = []
     over: list[Completion] = []

@@ -492,6 +492,7 @@ create table duetime.cancels (
     worker_id uuid not null,
     run_id uuid not null,
     requested_at timestamptz not null,
+    replaced boolean not null default false, -- for a later occurrence, not on request
     primary key (worker_id, run_id)
 );
 

@@ -54,3 +54,12 @@ def as_cancelled(item: Completion) -> Completion:
         failure=FailureClass.CANCELLED,
         result=None,
     )
+
+
+def as_replaced(item: Completion) -> Completion:
+    """The end of a run that was stopped for a later occurrence. The reason that a worker gave may be encrypted."""
+    if item.verdict.event is not Event.CANCEL:
+        return item
+    said = item.error or ""
+    more = said.removeprefix(CANCELLED_BY_REQUEST) if said.startswith(CANCELLED_BY_REQUEST) else ""
+    return msgspec.structs.replace(item, error=REPLACED + more)

@@ -8,6 +8,7 @@ import msgspec
 
 from duetime.errors import Conflict
 from duetime.ids import run_id, show, time_of
+from duetime.model.attempt import Run
 from duetime.model.job import Options, decode_options, encode_options
 from duetime.model.run import REPEATABLE, RunState
 
@@ -29,6 +30,11 @@ def repeat_id(old: UUID, job_id: UUID, now: datetime, nonce: bytes) -> UUID:
     """The nonce and the old run make the new id unique among the runs of the job. It sorts after the old id, which a
     process with a fast clock may have drawn: the last run of a job is the newest."""
     return run_id(job_id, max(now, time_of(old) + timedelta(milliseconds=1)), nonce + old.bytes)
+
+
+def is_new_repeat(run: Run, old: UUID, nonce: bytes) -> bool:
+    """Whether the request with this nonce has made this run; an earlier one may have."""
+    return run.id == repeat_id(old, run.job_id, run.due_at, nonce)
 
 
 def repeat(

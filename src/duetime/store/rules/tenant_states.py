@@ -1,4 +1,5 @@
-"""Whether a tenant may submit. Every store asks where it stores rows, so that the rule holds on every path."""
+"""Whether a tenant may submit jobs, request runs and edit jobs. Every store asks where it stores rows, so that the rule
+holds on every path."""
 
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ def submitters(lanes: Iterable[LaneKey]) -> set[int]:
 
 def may_not_submit(state: TenantState) -> TenantSuspended:
     """The refusal of new work of a tenant that is not active."""
+    refused = "nothing can be submitted, run again or edited"
     if state is TenantState.DELETING:
-        return TenantDeleting("the tenant is being deleted, and nothing can be submitted", remedy=_ASK)
-    return TenantSuspended("the tenant is suspended, and nothing can be submitted", remedy=_ASK)
+        return TenantDeleting(f"the tenant is being deleted, and {refused}", remedy=_ASK)
+    return TenantSuspended(f"the tenant is suspended, and {refused}", remedy=_ASK)

@@ -5,15 +5,17 @@ from datetime import datetime
 from uuid import UUID
 
 from duetime.ids import once_run_id
-from duetime.model.attempt import Run
+from duetime.model.attempt import Completion, Run
 from duetime.model.event import EventKind
 from duetime.model.firing import Backfill
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
+from duetime.model.run import Event
 from duetime.store.protocol.store import Hint
-from duetime.store.rules.completions import CANCELLED_BY_REQUEST
+from duetime.store.rules.completions import CANCELLED_BY_REQUEST, REPLACED, as_replaced
 from duetime.store.rules.job_control import backfilled, cursor_after_pause, manual_run
+from duetime.store.shared.active_tenants import check_active
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.edits import steerable
 from duetime.store.shared.events import append_events
@@ -66,6 +68,7 @@ class ControlRole(SharedRole):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async def work(transaction: Transaction) -> Run:
+            await check_active(transaction, tenant_id)
             made = await first_answer(transaction, tenant_id, request, UUID)
             if made is None:
                 row = await steerable(transaction, tenant_id, job_id)
@@ -83,6 +86,7 @@ class ControlRole(SharedRole):
         self, tenant_id: int, job_id: UUID, backfill: Backfill, nonce: bytes, request: KeyedRequest | None = None
     ) -> int:
         async def work(transaction: Transaction) -> int:
+            await check_active(transaction, tenant_id)
             count = await first_answer(transaction, tenant_id, request, int)
             if count is None:
                 row = await steerable(transaction, tenant_id, job_id)
@@ -170,9 +174,24 @@ async def stop_runs(
         # waiting ones and at the others.
         await transaction.lock("lock_runs", **these)
         await transaction.execute("cancel_waiting", **these, error=reason)
-        await transaction.execute("ask_to_stop", **these)
+        await transaction.execute("ask_to_stop", **these, replaced=reason == REPLACED)
 
 
 async def cancel_waiting(transaction: Transaction, tenant_id: int, run_id: UUID) -> None:
-    """End a run that waits."""
-    await transaction.execute("cancel_waiting", tenant_id=tenant_id, ids=[run_id], error=CANCELLED_BY_REQUEST)
+    """End a run that waits again, and was asked to stop."""
+    reason = REPLACED if await replaced_runs(transaction, [run_id]) else CANCELLED_BY_REQUEST
+    await transaction.execute("cancel_waiting", tenant_id=tenant_id, ids=[run_id], error=reason)
+
+
+async def replaced_runs(transaction: Transaction, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+    """Those of these runs that were asked to stop for a later occurrence."""
+    rows = await transaction.rows("replaced_runs", ids=list(run_ids)) if run_ids else ()
+    return frozenset(row["run_id"] for row in rows)
+
+
+async def say_replaced(transaction: Transaction, completions: Sequence[Completion]) -> Sequence[Completion]:
+    """These completions, with the reason of those whose runs stopped for a later occurrence. Only the store knows it:
+    a worker is asked to stop, and not told why."""
+    stopped = [item.run_id for item in completions if item.verdict.event is Event.CANCEL]
+    replaced = await replaced_runs(transaction, stopped)
+    return [as_replaced(item) if item.run_id in replaced else item for item in completions] if replaced else completions

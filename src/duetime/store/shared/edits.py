@@ -20,6 +20,7 @@ from duetime.store.rules.edits import (
 )
 from duetime.store.rules.job_control import check_steerable
 from duetime.store.rules.placement import leaves_out_days
+from duetime.store.shared.active_tenants import check_active
 from duetime.store.shared.calendars import hold_calendars, use_other_calendars
 from duetime.store.shared.events import append_events
 from duetime.store.shared.label_rows import put_labels_again
@@ -30,6 +31,7 @@ from duetime.store.shared.transaction import Row, RunMaker, SharedRole, Transact
 class EditingRole(SharedRole):
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         async def work(transaction: Transaction) -> Job:
+            await check_active(transaction, tenant_id)
             row = await steerable(transaction, tenant_id, job_id)
             check_version(job_id, row, version)
             runs = await lock_live_runs(transaction, tenant_id, job_id)

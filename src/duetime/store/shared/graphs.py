@@ -26,6 +26,7 @@ from duetime.store.rules.dependents import (
     plan_rerun,
 )
 from duetime.store.rules.replays import Repeat, repeat
+from duetime.store.shared.active_tenants import check_active
 from duetime.store.shared.answers import answer_row, find_answer
 from duetime.store.shared.control import stop_runs
 from duetime.store.shared.dependent_intake import RUN, insert_runs, put_dependencies
@@ -42,6 +43,7 @@ _MANY = 500
 class GraphRole(SettlingRole):
     async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
         async def work(transaction: Transaction) -> Graph:
+            await check_active(transaction, tenant_id)
             known = await _known(transaction, tenant_id, graph)
             if known is None:
                 keys = {item.job.lane for item in graph.nodes}
@@ -88,6 +90,7 @@ class GraphRole(SettlingRole):
         of_graph = {"tenant_id": tenant_id, "graph_id": graph_id}
 
         async def work(transaction: Transaction) -> Graph | None:
+            await check_active(transaction, tenant_id)
             await transaction.lock("hold_graph", **of_graph)
             graph = await _read(transaction, tenant_id, graph_id)
             # What is handed on can end nothing but what waits for it: while others run, there may always be more ends.

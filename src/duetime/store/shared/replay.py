@@ -15,6 +15,7 @@ from duetime.model.run import RunState
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
 from duetime.store.rules.replays import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
+from duetime.store.shared.active_tenants import check_active
 from duetime.store.shared.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.shared.control import stop_job
 from duetime.store.shared.events import append_events
@@ -39,6 +40,7 @@ class ReplayRole(SharedRole):
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async def work(transaction: Transaction) -> Run:
+            await check_active(transaction, tenant_id)
             made = await first_answer(transaction, tenant_id, request, UUID)
             if made is None:
                 made = await self._retry(transaction, tenant_id, run_id, nonce)
@@ -85,6 +87,7 @@ class ReplayRole(SharedRole):
         self, tenant_id: int, filter: DeadFilter, pace: ReplayPace, nonce: bytes, request: KeyedRequest | None = None
     ) -> Replayed:
         async def work(transaction: Transaction) -> Replayed:
+            await check_active(transaction, tenant_id)
             answer = await first_answer(transaction, tenant_id, request, Replayed)
             if answer is not None:
                 return answer

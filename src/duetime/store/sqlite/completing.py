@@ -11,13 +11,14 @@ from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event, RunState
 from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
+from duetime.store.shared.control import say_replaced
 from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import append_run_events, is_heard
 from duetime.store.sqlite.freed_runs import end_freed
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.transaction import SqliteTransaction
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import Texts, identity, listed, microseconds, packed, places
 
 
@@ -151,6 +152,7 @@ def apply(
     lanes: Mapping[UUID, int] | None = None,
 ) -> frozenset[UUID]:
     """Apply completions of any kind; returns the refused runs. Of two completions of a run, the first counts."""
+    completions = at_once(say_replaced(SqliteTransaction(connection, now), completions))
     ids = [item.run_id.bytes for item in completions]
     if len(set(ids)) < len(ids):
         first = list({item.run_id: item for item in reversed(completions)}.values())

@@ -444,6 +444,7 @@ create table cancels (
     worker_id blob not null,
     run_id blob not null,
     requested_at integer not null,
+    replaced integer not null default 0, -- for a later occurrence, not on request
     primary key (worker_id, run_id)
 ) strict, without rowid;
 

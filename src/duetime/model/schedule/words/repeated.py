@@ -38,9 +38,9 @@ def unit(words: Words) -> Recurring:
     if name == "second":
         return _cron(["* * *"], read_weekdays_on(words), words)
     if name == "minute":
-        return _narrowed(1, None, words)
+        return _narrowed(1, words)
     if name == "hour":
-        return _narrowed(60, _past_the_hour(words), words)
+        return _narrowed(60, words, at_a_minute=True)
     return _cron_at(_days_of(name, words), words)
 
 
@@ -99,10 +99,10 @@ def _days_of(name: str, words: Words) -> Days:
     return days._replace(month="1,4,7,10") if name == "quarter" else days
 
 
-def _past_the_hour(words: Words) -> int:
-    """The minute of the hour: "at :15", "at 15 past", "at 15 minutes past"."""
+def _past_the_hour(words: Words) -> int | None:
+    """The minute of the hour: "at :15", "at 15 past", "at 15 minutes past"; None if none is named."""
     if not words.take("at"):
-        return 0
+        return None
     text = words.need()
     if text.startswith(":"):
         minute = int(text[1:])
@@ -136,13 +136,14 @@ def _in_part(period: Period, words: Words) -> Recurring:
     minutes, left = divmod(period.exact, _MINUTE)
     if left or not minutes:
         raise words.place.refusal("an interval in seconds has no days or times", "such as every 15 minutes")
-    return _narrowed(minutes, None, words)
+    return _narrowed(minutes, words)
 
 
-def _narrowed(step: int, past: int | None, words: Words) -> Recurring:
-    """Every so many minutes, on some days or between two times of the day; every hour at a minute `past` it."""
+def _narrowed(step: int, words: Words, *, at_a_minute: bool = False) -> Recurring:
+    """Every so many minutes, on some days or between two times of the day; every hour also at a minute past it."""
+    past = _past_the_hour(words) if at_a_minute else None
     days = read_weekdays_on(words)
-    if past == 0 and days != Days():
+    if past is None and at_a_minute and days != Days():
         past = _past_the_hour(words)
     window = read_window(words) if words.peek() in ("between", "from") else None
     if days == Days():
@@ -153,10 +154,10 @@ def _narrowed(step: int, past: int | None, words: Words) -> Recurring:
         return _cron(time_fields(_between(*window, step, past), step), days, words)
     if past is not None:
         return _cron([f"{past} *"], days, words)
-    for unit_minutes, whole, fields in ((1, 60, "*/{} *"), (60, 24, "0 */{}")):
+    for unit_minutes, whole, each, some in ((1, 60, "* *", "*/{} *"), (60, 24, "0 *", "0 */{}")):
         count, left = divmod(step, unit_minutes)
         if not left and count < whole and whole % count == 0:
-            return _cron([fields.format(count) if step > 1 else "* *"], days, words)
+            return _cron([some.format(count) if count > 1 else each], days, words)
     raise words.place.refusal("that interval does not go evenly into an hour or a day", "such as every 15 minutes")
 
 

@@ -40,7 +40,8 @@ begin
     accepted := case when cardinality(accepted) = cardinality(succeed_runs.ids) then null else coalesce(accepted, '{}') end;
 end $$;
 
--- End runs in any other way; failed runs also become dead letters. Returns the accepted runs. `any(array[x.id])`
+-- End runs in any other way; failed runs also become dead letters. A skipped run was claimed too late and had no attempt.
+-- Returns the accepted runs. `any(array[x.id])`
 -- instead of `x.id`, here and below: no index order serves it, so the planner cannot start with all live runs, as it
 -- would when its statistics say that there are none.
 create or replace function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[],
@@ -58,7 +59,8 @@ begin
             as x(id, fence, attempt_state, end_state, failure, error, result, log)
         where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = end_runs.worker
         returning r.*, x.attempt_state, x.end_state, x.failure, x.error, x.result, x.log,
-            r.attempt - (x.attempt_state = AttemptState.LOST)::int as spent,
+            r.attempt - (x.attempt_state in (AttemptState.LOST, AttemptState.SKIPPED))::int as spent,
+            case when x.attempt_state <> AttemptState.SKIPPED then r.started_at end as began_at,
             r.lost + (x.attempt_state = AttemptState.LOST)::int as lost_by_now
     ),
     gone as (
@@ -71,7 +73,7 @@ begin
             failure, due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options,
             result, logs, error)
         select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.spent, d.lost_by_now, d.attempt_state, d.end_state,
-            d.failure, d.due_at, d.ready_at, d.started_at, d.first_started_at, duetime.now(),
+            d.failure, d.due_at, d.ready_at, d.began_at, d.first_started_at, duetime.now(),
             nullif(d.worker_id, '00000000-0000-0000-0000-000000000000'), d.timeout_ms, d.args, d.options, d.result, d.log,
             d.error
         from done d

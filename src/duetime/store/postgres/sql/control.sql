@@ -19,7 +19,8 @@ with asked as (
     where tenant_id = :tenant_id and id = any(:ids::uuid[]) and worker_id is not null
     returning id, worker_id
 )
-insert into duetime.cancels (worker_id, run_id, requested_at) select worker_id, id, duetime.now() from asked
+insert into duetime.cancels (worker_id, run_id, requested_at, replaced)
+select worker_id, id, duetime.now(), :replaced::boolean from asked
 on conflict do nothing;
 
 -- lock_cursor: hold a cursor against firing

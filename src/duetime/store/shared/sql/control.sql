@@ -80,3 +80,6 @@ where j.state = JobState.PAUSED and j.id = any(array(
     where r.id = any(:ids::uuid[]) and r.attempt = 0 and r.lost = 0 and not r.manual))
 -- by bytes, or the index of ids might be read whole for its order
 order by uuid_send(j.id);
+
+-- replaced_runs: which of these runs were asked to stop for a later occurrence
+select run_id from duetime.cancels where replaced and run_id = any(:ids::uuid[]);

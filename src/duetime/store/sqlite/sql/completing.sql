@@ -24,13 +24,14 @@ where :worker_id is null or (r.fence = :fence and r.worker_id = :worker_id and n
 -- remove_succeeded: remove runs that are in history now
 delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:results) x);
 
--- end_runs: end runs; failed ones become dead letters too
+-- end_runs: end runs; failed ones become dead letters too. A skipped run was claimed too late and had no attempt
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
     due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options, result, logs,
     error)
-select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = AttemptState.LOST),
-    r.lost + (x.value ->> 0 = AttemptState.LOST),
-    x.value ->> 0, x.value ->> 1, x.value ->> 2, r.due_at, r.ready_at, r.started_at, r.first_started_at, :now,
+select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence,
+    r.attempt - (x.value ->> 0 in (AttemptState.LOST, AttemptState.SKIPPED)), r.lost + (x.value ->> 0 = AttemptState.LOST),
+    x.value ->> 0, x.value ->> 1, x.value ->> 2, r.due_at, r.ready_at,
+    iif(x.value ->> 0 = AttemptState.SKIPPED, null, r.started_at), r.first_started_at, :now,
     nullif(r.worker_id, zeroblob(16)), r.timeout_ms, r.args, r.options, substr(:texts, x.value ->> 4 >> 32, x.value ->> 4 & 0xffffffff),
     substr(:texts, x.value ->> 5 >> 32, x.value ->> 5 & 0xffffffff), x.value ->> 3
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);

@@ -18,8 +18,8 @@ delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_
     and tenant_id = :tenant_id and worker_id is null;
 
 -- ask_to_stop: ask the workers of running runs to stop them
-insert into cancels (worker_id, run_id, requested_at)
-select r.worker_id, r.id, :now
+insert into cancels (worker_id, run_id, requested_at, replaced)
+select r.worker_id, r.id, :now, :replaced
 from json_each(:ids_places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where r.tenant_id = :tenant_id and r.worker_id is not null
 on conflict do nothing;
