@@ -402,7 +402,7 @@ async def test_what_is_no_connection_is_refused(store: SqliteStore) -> None:
 
 HOT = ["look", "claim", "claimed_before", "exceptions", "succeed_runs", "end_runs", "retry_runs", "due_cursors"]
 HOT += [
-    "remove_succeeded",
+    "lease_claimed",
     "live_runs_of",
     "make_runs",
     "skip_runs",

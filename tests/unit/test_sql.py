@@ -101,6 +101,7 @@ ONLY_SQLITE = {
     "alive": "part of `claim` in PostgreSQL",
     "find_claim": "PostgreSQL learns of a claim that has happened by its primary key",
     "keep_logs": "part of `note_runs` in PostgreSQL",
+    "lease_claimed": "part of `claim` in PostgreSQL",
     "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",
     "exceptions": "PostgreSQL's statements return what they accepted",
     "close_claims": "part of `succeed_runs` and `end_runs` in PostgreSQL",

@@ -14,7 +14,7 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.values import count_of, identity, packed, unpacked
+from duetime.store.sqlite.values import count_of, identity, packed, places, unpacked
 
 _numbers = msgspec.json.Decoder(list[int])
 _maybe_numbers = msgspec.json.Decoder(list[int | None])
@@ -88,6 +88,8 @@ def claim_ready(connection: Connection, this: Mapping[str, Any], lane_id: int, t
     if row[0] is None:
         return Batch(b"", None, list)
     columns = _Columns(*row)
+    # By id: SQLite would otherwise look for the same runs again, which takes more than reading their ids.
+    connection.execute("lease_claimed", {**this, "ids": columns.ids, "places": places(columns.ids)})
     return Batch(columns.ids, columns.shortest_ms, partial(columns.read, lane_id, this["now"]))
 
 

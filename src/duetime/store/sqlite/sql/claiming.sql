@@ -5,7 +5,7 @@ select l.value, (
     having count(*) > 0)
 from json_each(:lane_ids) l;
 
--- claim: lease ready runs of one lane to a worker that is alive; returns one row with all of them (`batches.py`)
+-- claim: the first ready runs of one lane, all of them in one row (`batches.py`)
 select cast(group_concat(id, '') as blob), min(timeout_ms), cast(group_concat(job_id, '') as blob),
     '[' || group_concat(fence + 1) || ']', '[' || group_concat(attempt + 1) || ']', '[' || group_concat(lost) || ']',
     '[' || group_concat(due_at) || ']', '[' || group_concat(ready_at) || ']',
@@ -18,13 +18,12 @@ from (
     from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
         and +tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
     order by ready_at, id limit :take);
+
+-- lease_claimed: lease these runs to a worker
 update runs
 set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
     progress = null, message = null
-where id in (
-    select id from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
-        and +tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
-    order by ready_at, id limit :take);
+where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);
 
 -- claimed_before: the runs of a claim whose answer was lost
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
