@@ -300,6 +300,8 @@ async def test_no_fetch_waits_for_depths_that_take_long(own: RedisServer) -> Non
     broker = await broker_at(own.address)
     await broker.open()
     plan = FetchPlan(broker, names)
+    for name in names:
+        plan.learn_whose(name, ours=True)
     await broker.publish(busy, [b"waits"] * 500)
     plan.learn([(busy, 10)], [Delivery(busy, b"", False, None)] * 10)
     with own.client() as client:
