@@ -1,6 +1,6 @@
 """Which streams of a broker a consumer fetches from next: tenants and tiers share what it has room for, as they do in
-claims (`model/shares.py`), by sampled depths. Streams whose messages are for other consumers are left to them: until one
-is for this consumer, a few messages are fetched at a time, and more only while they are all that others leave.
+claims (`model/shares.py`), by sampled depths. Streams whose messages are for other consumers are left to them: until
+one is for this consumer, a few messages are fetched at a time, and more only after fetches that got all of them.
 
 Sampling stops no fetch: Kafka may take a second to answer. Until it has, the depths before count.
 """
