@@ -7,7 +7,8 @@ worker drains the same number of runs from the store's own lanes for comparison.
 keep jobs in its memory only; duetime's Redis writes its log every second.
 
 Submitting is compared with submitting to the store in the same run: `App.submit` one at a time, and one job per HTTP
-request over 64 connections. Latency is the time from publishing to an idle worker until the task begins. What a run
+request over 64 connections: there, the server process is the bound in both (docs/decisions/0026). Latency is the time
+from publishing to an idle worker until the task begins. What a run
 costs the database is a part of what it costs through the store (`stream_cost.py`).
 """
 

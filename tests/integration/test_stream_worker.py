@@ -434,6 +434,32 @@ async def test_a_stream_is_left_to_the_workers_that_have_its_tasks(
     assert set(landed) == {first.run_id}
 
 
+async def test_a_worker_without_the_tasks_of_a_stream_takes_few_of_its_messages(
+    app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backlog is left to its workers, but does not hold up the runs behind it for ever."""
+    land, landed = mail.store.streams.land, list[int]()
+
+    async def counted(runs: Sequence[CarriedRun], *how: Any) -> frozenset[UUID]:
+        landed.append(len(runs))
+        return await land(runs, *how)
+
+    mail.store.streams.land = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(fetch_plan, "_FIRST_LEFT", 0.02)
+    monkeypatch.setattr(fetch_plan, "_LONGEST_LEFT", 0.02)
+    runs = await mail.carry("elsewhere", *({} for _ in range(100)))
+
+    @app.task(name="known", queue=QUEUE)
+    async def known() -> None: ...
+
+    async with working(app):
+        await eventually(mail.is_empty)
+        await all_are(mail.store, runs, RunState.PENDING)
+        assert landed == [10, 20, 40, 30]
+        (run,) = await mail.carry("known", {})
+        await app.wait(show("job", run.job_id), "20s")
+
+
 async def test_announcements_are_left_to_the_workers_that_have_the_tasks(
     app: App, mail: Streamed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

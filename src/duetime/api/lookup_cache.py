@@ -1,10 +1,12 @@
 """A small cache of lookups, with a time to live."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from duetime.clock import monotonic
+from duetime.process.loop import retrieve_error
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,21 +36,29 @@ class Memory(Generic[K, V]):
     async def share(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
         """The cached value, or a new one. Concurrent callers share one computation. A value is cached for twenty times
         as long as it took to make, so that cheap values are never old."""
+        return await self._shared(key, make, _TIMES)
+
+    async def read(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
+        """The same, cached for as long as this memory does: for what every request needs."""
+        return await self._shared(key, make, math.inf)
+
+    async def _shared(self, key: K, make: Callable[[], Awaitable[V]], times: float) -> V:
         found = self.look(key)
         if found is not None:
             return found[0]
         task = self._making.get(key)
         if task is None:
-            task = self._making[key] = asyncio.create_task(self._make(key, make))
+            task = self._making[key] = asyncio.create_task(self._make(key, make, times))
+            task.add_done_callback(retrieve_error)  # its callers may be gone by then
         return await asyncio.shield(task)
 
-    async def _make(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
+    async def _make(self, key: K, make: Callable[[], Awaitable[V]], times: float) -> V:
         began = monotonic()
         try:
             value = await make()
         finally:
             del self._making[key]
-        return self.put(key, value, min(self._seconds, _TIMES * (monotonic() - began)))
+        return self.put(key, value, min(self._seconds, times * max(monotonic() - began, 1e-9)))
 
     def put(self, key: K, value: V, seconds: float | None = None) -> V:
         if len(self._values) >= MOST:

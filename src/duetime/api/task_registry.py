@@ -77,26 +77,18 @@ class Tasks:
         return task in await self._names(tenant_id)
 
     async def _names(self, tenant_id: int) -> frozenset[str]:
-        known = self._known.get(tenant_id)
-        if known is None:
-            found = await self._store.queues.tasks(tenant_id)
-            known = self._known.put(tenant_id, frozenset(info.name for info in found))
-        return known
+        return await self._known.read(tenant_id, lambda: self._read_names(tenant_id))
+
+    async def _read_names(self, tenant_id: int) -> frozenset[str]:
+        return frozenset(info.name for info in await self._store.queues.tasks(tenant_id))
 
     async def defaults(self, tenant_id: int) -> Mapping[str, Defaults]:
         """The defaults of a tenant's tasks, by name."""
-        known = self._defaults.get(tenant_id)
-        return (
-            known
-            if known is not None
-            else self._defaults.put(tenant_id, await self._store.queues.task_defaults(tenant_id))
-        )
+        return await self._defaults.read(tenant_id, lambda: self._store.queues.task_defaults(tenant_id))
 
     async def argument_checks(self, tenant_id: int, tasks: Iterable[str | None]) -> dict[str, ArgumentCheck]:
         """The checks of the arguments of tasks whose schema is known."""
-        digests = self._schemas.get(tenant_id)
-        if digests is None:
-            digests = self._schemas.put(tenant_id, await self._store.queues.task_schemas(tenant_id))
+        digests = await self._schemas.read(tenant_id, lambda: self._store.queues.task_schemas(tenant_id))
         wanted = {task: digests[task] for task in tasks if task is not None and task in digests}
         missing = list({digest: None for digest in wanted.values() if digest not in self._checks})
         if missing:

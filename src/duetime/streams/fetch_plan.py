@@ -1,5 +1,6 @@
 """Which streams of a broker a consumer fetches from next: tenants and tiers share what it has room for, as they do in
-claims (`model/shares.py`), by sampled depths. Streams whose messages are for other consumers are left to them.
+claims (`model/shares.py`), by sampled depths. Streams whose messages are for other consumers are left to them: until
+one is for this consumer, a few messages are fetched at a time, and more only after fetches that got all of them.
 
 Sampling stops no fetch: Kafka may take a second to answer. Until it has, the depths before count.
 """
@@ -28,9 +29,9 @@ _ALL = 1 << 62
 _FIRST_LEFT, _LONGEST_LEFT = 0.5, 5.0
 """Seconds for which a stream is left to consumers that have its tasks, after a fetch of runs that are for none of the
 tasks here: first, and at most. A run that lands for another worker costs more than one of a store queue."""
-_TRIED = 20
-"""Messages that are fetched at once of a stream that has had no run for this consumer, or not last: for others, each
-costs more than one that they fetch."""
+_PROBE = 10
+"""Messages of a stream that are fetched to find out whose they are; twice as many after each fetch that got all of
+them, so that runs of a task that no worker has do not hold up those behind them."""
 _UNREADABLE_FOR = 60.0
 """Seconds for which a stream is not consumed after a message that only other processes can read."""
 
@@ -52,6 +53,12 @@ class FetchPlan:
         """Streams that are left to other consumers, and until when."""
         self._left_for: dict[str, float] = {}
         """For how many seconds they were left last, because their runs are for others."""
+        self._probes: dict[str, int] = {}
+        """How many messages are fetched of streams that had none for this consumer; `_PROBE` at first."""
+        self._ours: set[str] = set()
+        """Streams whose messages are for this consumer, as far as it knows."""
+        self._full: Set[str] = frozenset()
+        """The streams that gave all that was asked for at the last fetch."""
         self._ours_at: dict[str, float] = {}
         """When a stream last had a run for this consumer."""
 
@@ -64,10 +71,16 @@ class FetchPlan:
         self, streams: Sequence[str], room: int, weights: Mapping[int, int], wait: float
     ) -> tuple[list[tuple[str, int]], float]:
         """How many messages of which of these streams to fetch, and how long to wait for the first, at most `wait`."""
-        takes, wait = await self._shared(streams, room, weights, wait)
-        return [(stream, take if self._is_ours(stream) else min(take, _TRIED)) for stream, take in takes], wait
+        takes, wait = await self._planned(streams, room, weights, wait)
+        return [(stream, min(take, self._most(stream))) for stream, take in takes], wait
 
-    async def _shared(
+    def _most(self, stream: str) -> int:
+        """How many messages of a stream may be fetched at once. Others cannot fetch from parts of this consumer."""
+        if stream in self._ours or self._broker.partitioned:
+            return _ALL
+        return self._probes.get(stream, _PROBE)
+
+    async def _planned(
         self, streams: Sequence[str], room: int, weights: Mapping[int, int], wait: float
     ) -> tuple[list[tuple[str, int]], float]:
         if len(streams) == 1:
@@ -88,7 +101,8 @@ class FetchPlan:
         self._gave = got.keys()
         # A consumer with parts of a stream gives what it has read ahead, which may be little of what is there.
         least = 1 if self._broker.partitioned else _ALL
-        self._may_have_more = any(got[stream] >= min(least, take) for stream, take in takes)
+        self._full = {stream for stream, take in takes if got[stream] >= min(least, take)}
+        self._may_have_more = bool(self._full)
         for stream, take in takes:
             if got[stream] < min(least, take) and stream in self._in_agenda:
                 self._shares.gave_less(self._agenda, self._in_agenda.index(stream), take - got[stream])
@@ -101,14 +115,14 @@ class FetchPlan:
         now = monotonic()
         if ours:
             self._ours_at[stream] = now
+            self._ours.add(stream)
             self._left_for.pop(stream, None)
+            self._probes.pop(stream, None)
         elif now - self._ours_at.get(stream, -inf) > _LONGEST_LEFT:
             seconds = self._left_for[stream] = min(_LONGEST_LEFT, 2 * self._left_for.get(stream, _FIRST_LEFT / 2))
             self._left[stream] = now + seconds
-
-    def _is_ours(self, stream: str) -> bool:
-        """Whether the last runs that were fetched of a stream were for this consumer, as far as that matters."""
-        return self._broker.partitioned or (stream in self._ours_at and stream not in self._left_for)
+            self._ours.discard(stream)
+            self._probes[stream] = min(_ALL, 2 * self._probes.get(stream, _PROBE)) if stream in self._full else _PROBE
 
     def leave_unreadable(self, stream: str) -> bool:
         """Leave a stream to processes that can read it: the message comes back to them after a lease. False if it was

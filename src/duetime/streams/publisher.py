@@ -8,8 +8,7 @@ are refused at once, until a publish succeeds.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from duetime.clock import monotonic
@@ -132,7 +131,7 @@ class Publisher:
     async def traits(self, settings: StreamSettings) -> Broker:
         """The broker at this address, to read its attributes: it may not be open. Raises `StreamUnavailable` if this
         process cannot use it."""
-        with _usable():
+        with _Usable():
             return await self._brokers.made(settings)
 
     async def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> None:
@@ -159,7 +158,7 @@ class Publisher:
         if self._closing is None:
             self._closing = self._closed_with_loop()
             await anext(self._closing)
-        with _usable():
+        with _Usable():
             return await self._brokers.at(settings)
 
     async def _closed_with_loop(self) -> AsyncGenerator[None, None]:
@@ -174,14 +173,15 @@ class Publisher:
             await self._brokers.close()
 
 
-@contextmanager
-def _usable() -> Iterator[None]:
+class _Usable:
     """A broker that this process cannot use, such as without its library, is a problem of the process: not of its
     callers."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise StreamUnavailable(str(error)) from error
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, InvalidInput):
+            raise StreamUnavailable(str(error)) from error
 
 
 def _unavailable() -> StreamUnavailable:

@@ -14,7 +14,7 @@ cost the client a tenth of what a pipeline costs (docs/decisions/0025-broker-cli
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -98,28 +98,28 @@ class RedisBroker:
         self._publishing = asyncio.Semaphore(_PUBLISHING)
 
     async def open(self) -> None:
-        with _reaching():
+        with _Reaching():
             await self._redis.ask("PING")
 
     async def close(self) -> None:
         await self._redis.close()
 
     async def check(self, streams: Sequence[str]) -> list[str]:
-        with _reaching():
+        with _Reaching():
             info = await self._redis.ask("INFO")
             try:
                 _, fsync = await self._redis.ask("CONFIG", "GET", "appendfsync")
             except (ResponseError, ValueError):
                 fsync = None  # managed services refuse CONFIG
         warnings = warnings_of(info_of(info), fsync, self._replicas)
-        with _reaching():
+        with _Reaching():
             await _create_groups(self._redis, streams)
         return warnings
 
     async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         check_sizes(bodies, self.largest)
         async with self._publishing:
-            with _reaching():
+            with _Reaching():
                 for batch in batches(bodies, _MOST, _MOST_BYTES, len):
                     await self._add(stream, batch)
 
@@ -137,7 +137,7 @@ class RedisBroker:
 
     async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         found = {}
-        with _reaching():
+        with _Reaching():
             for start in range(0, len(streams), _STREAMS):
                 part = streams[start : start + _STREAMS]
                 answer = await self._redis.ask("EVAL", _DEPTHS, len(part), *part)
@@ -148,7 +148,7 @@ class RedisBroker:
 
     async def consumer(self, streams: Sequence[str], name: str, lease: float) -> "RedisConsumer":
         # A missing group is created by the first fetch: a full Redis creates none, but can still be emptied.
-        with _reaching():
+        with _Reaching():
             for start in range(0, len(streams), _STREAMS):
                 part = streams[start : start + _STREAMS]
                 silent = int(lease * 1000 * _FORGOTTEN)
@@ -182,7 +182,7 @@ class RedisConsumer:
         return await self._reading.run(self._read(takes, until))
 
     async def extend(self, deliveries: Sequence[Delivery]) -> None:
-        with _reaching():
+        with _Reaching():
             for stream, ids in _by_stream(deliveries):
                 try:
                     await self._redis.ask("XCLAIM", stream, _GROUP, self._name, 0, *ids, "JUSTID")
@@ -191,7 +191,7 @@ class RedisConsumer:
                         raise
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
-        with _reaching():
+        with _Reaching():
             for stream, ids in _by_stream(deliveries):
                 await self._redis.ask("EVAL", _DONE, 1, stream, b" ".join(ids))
 
@@ -223,7 +223,7 @@ class RedisConsumer:
         return found
 
     async def _read(self, takes: Sequence[tuple[str, int]], until: float) -> list[Delivery]:
-        with _reaching():
+        with _Reaching():
             while True:
                 found = await self._lost(takes)
                 if found:
@@ -294,12 +294,15 @@ async def _create_groups(redis: RedisConnections, streams: Sequence[str]) -> Non
             raise answer
 
 
-@contextmanager
-def _reaching() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise StreamUnavailable(f"Redis: {reason_of(error)}") from error
+class _Reaching:
+    """Errors of Redis, and of the connection to it, as `StreamUnavailable`. A class, because every publish enters it: a
+    generator costs several times as much."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (RedisError, OSError)):
+            raise StreamUnavailable(f"Redis: {reason_of(error)}") from error
 
 
 def _deliveries(answer: Any) -> list[Delivery]:

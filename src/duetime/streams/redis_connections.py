@@ -1,5 +1,6 @@
 """Connections to Redis, without redis-py's client above them: its pool, callbacks and instrumentation cost a single
-command three times what the connection itself does (docs/decisions/0025-broker-clients.md).
+command three times what the connection itself does (docs/decisions/0025-broker-clients.md). Commands are packed by
+hiredis: redis-py's asyncio connections pack them in Python.
 
 Nothing is repeated here: a repeated command could add a message twice, so the caller decides.
 """
@@ -8,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from hiredis import pack_command
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
@@ -55,15 +57,17 @@ class RedisConnections:
         try:
             async with asyncio.timeout(_TIMEOUT) as limit:
                 try:
-                    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                    await connection.send_packed_command(map(pack_command, commands), check_health=False)
                 except RuntimeError as error:  # uvloop's, for a connection that was lost a moment ago
                     raise ConnectionError(str(error)) from error
-                while len(answers) < len(commands):
-                    limit.reschedule(now() + _TIMEOUT)
+                while True:
                     try:
                         answers.append(await connection.read_response())
                     except ResponseError as error:
                         answers.append(error)
+                    if len(answers) == len(commands):
+                        break
+                    limit.reschedule(now() + _TIMEOUT)
         except BaseException as error:
             await connection.disconnect(nowait=True)
             if isinstance(error, Exception):
