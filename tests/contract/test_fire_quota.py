@@ -69,23 +69,3 @@ async def test_the_last_run_of_a_job_is_made(store: Store, time: Time, watch: Wa
         await fire(bounded)
     assert RunState.SKIPPED in {run.state for run in await store.reads.runs_of_job(TENANT, first.job_id)}
     assert RunState.PENDING in {run.state for run in await store.reads.runs_of_job(TENANT, last.job_id)}
-
-
-async def test_a_run_that_replaces_one_created_ahead_of_an_outage_needs_no_room(
-    store: Store, time: Time, watch: Watch
-) -> None:
-    submitted = await submit(store, job(Every(timedelta(minutes=1))))
-    time.advance(seconds=50)
-    await fire(store)
-    await store.tenants.update_tenant(TENANT, TenantChange(limits=TenantLimits(stored_jobs=0)))
-    other = await submit(store, job(Every(timedelta(seconds=1))))
-    bounded = with_fire_quota(store)
-    for _ in range(3):
-        time.advance(seconds=1)
-        await fire(bounded)
-    assert (await store.reads.runs_of_job(TENANT, other.job_id))[0].state is RunState.SKIPPED, "the tenant is full"
-    time.advance(hours=1)
-    await fire(bounded)
-    states = [run.state for run in await store.reads.runs_of_job(TENANT, submitted.job_id)]
-    assert states[0] is RunState.PENDING
-    assert states.count(RunState.PENDING) == 1

@@ -67,8 +67,8 @@ class FireQuota:
     def _held_to_quota(self, fire: Decided) -> Decided:
         if not isinstance(fire, Fire) or not fire.recurring or fire.lane.tenant_id not in self._full:
             return fire
-        if fire.next_fire_at is None or not fire.made:
-            return fire  # the job's last fire adds a run and ends the job; one that withdraws a run as well adds none
+        if fire.next_fire_at is None:
+            return fire  # the job's last fire adds a run and ends the job
         skips = [Skip(run.run_id, run.due_at, _WHY) for run in fire.runs]
         return msgspec.structs.replace(fire, runs=(), skips=(*fire.skips, *skips), replaces=False)
 

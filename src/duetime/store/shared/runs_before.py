@@ -20,7 +20,8 @@ async def with_runs_before(transaction: Transaction, due: Sequence[DueJob], now:
     rows = await transaction.rows("hold_runs_before", ids=list(before.values()))
     held = {row["id"]: PlannedRun(row["id"], row["due_at"]) for row in rows}
     return [
-        msgspec.structs.replace(job, ahead=held[run]) if (run := before.get(job.job_id)) in held else job for job in due
+        msgspec.structs.replace(job, ahead=held[run]) if (run := before.get(job.job_id)) in held else job
+        for job in due
     ]
 
 
