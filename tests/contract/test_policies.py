@@ -278,80 +278,13 @@ def _cancelled(run: Run) -> Completion:
     )
 
 
-async def made_ahead(store: Store, time: Time, misfire: Misfire, **options: Any) -> UUID:
-    """A job of every minute whose first run was created ahead, when everything goes down."""
-    submitted = await submit(store, recurring(misfire=misfire, **options))
+@pytest.mark.parametrize("late", [timedelta(milliseconds=1), timedelta(hours=2)])
+async def test_a_run_that_was_created_and_waits_is_kept_however_late_the_next_one_is(
+    store: Store, time: Time, late: timedelta
+) -> None:
+    submitted = await submit(store, recurring(misfire=Misfire("latest")))
     time.advance(seconds=50)
     await fire(store)
-    return submitted.job_id
-
-
-@pytest.mark.parametrize("minutes", [1, 2, 120])
-async def test_a_run_that_was_created_ahead_of_an_outage_is_missed_like_the_others(
-    store: Store, time: Time, minutes: int
-) -> None:
-    job_id = await made_ahead(store, time, Misfire("latest"))
-    assert await states(store, job_id) == {START + MINUTE: RunState.PENDING}
-    time.advance(minutes=minutes, seconds=15)
+    time.advance(seconds=(timedelta(seconds=70) + late).total_seconds())
     await fire(store)
-    found = await states(store, job_id)
-    assert [due for due, state in found.items() if state is RunState.PENDING] == [START + (minutes + 1) * MINUTE]
-    assert sorted(due for due, state in found.items() if state is RunState.SKIPPED) == [
-        START + number * MINUTE for number in range(1, minutes + 1)
-    ]
-    kept = await store.reads.job(TENANT, job_id)
-    assert (kept.made, kept.missed) == (1, minutes)
-    first = next(run for run in await store.reads.runs_of_job(TENANT, job_id, 2000) if run.due_at == START + MINUTE)
-    assert first.error is not None and first.error.startswith("missed: ")
-
-
-async def test_a_run_that_has_started_before_an_outage_stays(store: Store, time: Time) -> None:
-    job_id = await made_ahead(store, time, Misfire("latest"))
-    worker = await hand(store, timedelta(hours=9))
-    time.advance(seconds=10)
-    run = await worker.claim_one()
-    time.advance(hours=2)
-    await fire(store)
-    assert (await states(store, job_id))[run.due_at] is RunState.RUNNING
-    await worker.retry(run)
-    time.advance(hours=2)
-    await fire(store)
-    assert (await states(store, job_id))[run.due_at] is RunState.RETRYING
-
-
-async def test_a_run_that_waits_while_its_job_is_fired_in_time_stays(store: Store, time: Time) -> None:
-    job_id = await made_ahead(store, time, Misfire("latest"))
-    for _ in range(5):
-        time.advance(minutes=1)
-        await fire(store)
-    assert list((await states(store, job_id)).values()) == [RunState.PENDING] * 6
-
-
-async def test_a_requested_run_outlives_an_outage(store: Store, time: Time) -> None:
-    job_id = await made_ahead(store, time, Misfire("latest"))
-    run = await store.control.trigger_job(TENANT, job_id, b"once")
-    time.advance(hours=2)
-    await fire(store)
-    waiting = {found.id for found in await store.reads.runs_of_job(TENANT, job_id, 2000) if not found.state.is_end}
-    assert len(waiting) == 2 and run.id in waiting
-
-
-@pytest.mark.parametrize(
-    ("misfire", "options", "waiting"),
-    [
-        (Misfire("all", most=1000), {}, 121),
-        (Misfire("latest"), {"jitter": 7200.0}, 2),  # the one created ahead is not due yet
-        (Misfire("latest"), {"overlap": "queue"}, 1),  # decided when it is due: nothing was created ahead
-        (Misfire("latest"), {"max_runs": 9}, 1),
-    ],
-)
-async def test_what_an_outage_leaves_of_other_jobs(
-    store: Store, time: Time, misfire: Misfire, options: dict[str, Any], waiting: int
-) -> None:
-    job_id = await made_ahead(store, time, misfire, **options)
-    time.advance(hours=2, seconds=15)
-    if "jitter" in options:
-        time.advance(hours=-1, minutes=-58)
-    await fire(store)
-    found = list((await states(store, job_id)).values())
-    assert found.count(RunState.PENDING) == waiting
+    assert (await states(store, submitted.job_id))[START + MINUTE] is RunState.PENDING

@@ -41,6 +41,7 @@ ANNOUNCED = {
 """What makes runs claimable, in a lane where they were not."""
 NOT_ANNOUNCED = {
     "claim": "takes",
+    "lease_claimed": "takes",
     "claim_announced": "takes",
     "claim_many": "takes",
     "claim_limited": "takes",
@@ -53,13 +54,17 @@ NOT_ANNOUNCED = {
     "follow_runs": "delays, within the moment",
 }
 ONLY_POSTGRES = {
+    "claim": "SQLite reads with it, and takes with `lease_claimed`",
     "claim_announced": "a claim of several statements in SQLite",
     "claim_many": "a claim of several statements in SQLite",
     "insert_once": "in SQLite it stores a job; what is due soon is an `insert_ready`",
     "restamp_runs": "a file has no marks that a claim could have moved",
     "follow_runs": "the same: it writes no other column in SQLite",
 }
-ONLY_SQLITE = {"claim_limited": "`claim_many` of chosen runs in PostgreSQL"}
+ONLY_SQLITE = {
+    "claim_limited": "`claim_many` of chosen runs in PostgreSQL",
+    "lease_claimed": "part of `claim` in PostgreSQL",
+}
 
 _FUNCTION = re.compile(r"create (?:or replace )?function duetime\.(\w+)\(")
 _STATEMENT = re.compile(r"^-- ([a-z_]+): .+$", re.MULTILINE)

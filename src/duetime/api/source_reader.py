@@ -45,6 +45,7 @@ from duetime.model.source import (
     StoredSource,
     message_key,
 )
+from duetime.model.tenant import Tenant
 from duetime.process.ending import end_tasks
 from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.streams.external.protocol import Received, Receiver
@@ -226,14 +227,14 @@ class _OneSource:
             first.setdefault(job.idempotency_key, place)
         left = {place: jobs[place] for place in first.values()}
         stored: dict[int, Submitted] = {}
-        paid = False
+        payer: Tenant | None = None
         pause = 0.5
         while left:
             try:
-                if not paid:
+                if payer is None:
                     tenant = await self._service.gate.tenant(self._tenant_id)
                     await self._service.limits.submit(tenant, self._who, len(left))
-                    paid = True
+                    payer = tenant
                 await self._submit(left, bad, stored)
             except _PASSING as error:
                 await self._pause(pause, _said(error), receiver, messages)
@@ -243,7 +244,8 @@ class _OneSource:
                     raise
                 wait = float(problem.headers.get("retry-after", 1))
                 await self._pause(wait, _said(problem), receiver, messages)
-        self._service.limits.settle(tenant, self._who, sum(answer.replayed for answer in stored.values()))
+        if payer is not None:
+            self._service.limits.settle(payer, self._who, sum(answer.replayed for answer in stored.values()))
         return stored
 
     async def _submit(self, left: dict[int, NewJob], bad: dict[int, str], stored: dict[int, Submitted]) -> None:

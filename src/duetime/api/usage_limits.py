@@ -2,10 +2,10 @@
 
 `limit_of` says which limit an endpoint counts against. Submissions are limited exactly across all servers: tokens are
 leased from the store (`engine/token_leases.py`), or taken from Redis (`engine/redis_buckets.py`). Each server counts
-everything else for itself, because those limits protect the server. A request that makes runs of stored jobs (trigger,
-backfill, retry, replay) is a change, and counts as a submission of so many jobs, too. What is created is what counts
-(`Call.submitting`): a repeated request creates nothing. A key may use a part of its tenant's limit. A root key belongs to no tenant and has its own limits, so that a tenant at its limit does not lock its
-operator out.
+everything else for itself, because those limits protect the server. A request that makes runs of stored jobs
+(trigger, backfill, retry, replay) is a change, and counts as a submission of so many jobs, too. What is created is
+what counts (`Call.submitting`): a repeated request creates nothing. A key may use a part of its tenant's limit. A
+root key belongs to no tenant and has its own limits, so that a tenant at its limit does not lock its operator out.
 """
 
 from collections.abc import Callable, Iterator
@@ -168,7 +168,7 @@ class Limits:
         return standings.fields()
 
     def settle(self, tenant: Tenant, who: Caller, difference: int) -> None:
-        """Return jobs that were counted and not created. A negative number counts more of them, as a debt: they exist."""
+        """Return jobs that were counted and not created. A negative number counts more, as a debt: they exist."""
         most = tenant.limits.submissions_per_second
         if most is not None and difference:
             for bucket in self._submission_buckets(tenant, who, most):

@@ -42,15 +42,6 @@ class LiveRun(msgspec.Struct, frozen=True, gc=False):
     running: bool
 
 
-class PlannedRun(msgspec.Struct, frozen=True, gc=False):
-    run_id: UUID
-    due_at: datetime
-    blocked: bool = False
-    """Whether it waits until no other run of its job is live."""
-    fence: int = 0
-    """Of the last claim of a run that was withdrawn: its next claim goes on from there."""
-
-
 class DueJob(msgspec.Struct, frozen=True, gc=False):
     """A cursor that has come into view."""
 
@@ -64,8 +55,15 @@ class DueJob(msgspec.Struct, frozen=True, gc=False):
     """Its live runs, for a job that is decided when it is due."""
     owed: bytes | None = None
     """Occurrences before the cursor whose runs were withdrawn."""
-    ahead: PlannedRun | None = None
-    """The run that `run_before` names, if it is due and has not started."""
+
+
+class PlannedRun(msgspec.Struct, frozen=True, gc=False):
+    run_id: UUID
+    due_at: datetime
+    blocked: bool = False
+    """Whether it waits until no other run of its job is live."""
+    fence: int = 0
+    """Of the last claim of a run that was withdrawn: its next claim goes on from there."""
 
 
 class Skip(msgspec.Struct, frozen=True, gc=False):
@@ -91,13 +89,6 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     skips: tuple[Skip, ...] = ()
     replaces: bool = False
     """Whether other live runs of the job are stopped for this one."""
-    withdrawn: UUID | None = None
-    """A waiting run that is removed, because it is one of the skips now."""
-
-    @property
-    def made(self) -> int:
-        """How many more occurrences have become runs."""
-        return len(self.runs) - (self.withdrawn is not None)
 
 
 class Course(msgspec.Struct, frozen=True, gc=False):
@@ -153,23 +144,6 @@ def plan_fire(due: DueJob, now: datetime) -> Decided:
         # Exhausted descriptors or memory, or a bug of this release: as far as can be known here, a problem of this
         # node.
         return PassedBy(due.job_id, f"its next fire cannot be computed here: {type(error).__name__}: {error}")
-
-
-def run_before(due: DueJob, now: datetime) -> UUID | None:
-    """The run of the occurrence before a cursor that is late, if only the latest of missed occurrences makes a run.
-    It was created ahead. If it still waits, everything was down when it was due, and it is missed like those after it.
-    """
-    if due.next_fire_at >= now:
-        return None
-    try:
-        options = policies_of(due.options)
-        if options.misfire.mode != "latest" or options.is_decided_when_due:
-            return None
-        schedule = decode_schedule(due.schedule)
-        before = None if isinstance(schedule, Once) else schedule.latest_until(due.next_fire_at - _MOMENT)
-        return None if before is None else run_id(due.job_id, before)
-    except Exception:  # `plan_fire` meets the same problem, and says it
-        return None
 
 
 def policies_of(body: bytes | None) -> Options:
@@ -228,25 +202,13 @@ def _fire_recurring(due: DueJob, schedule: Recurring, options: Options, now: dat
         runs = runs[:left]
     runs, overlapped, replaces = _overlap(runs, due.live, options)
     skips += overlapped
-    ahead = due.ahead if runs else None
-    if ahead is not None:
-        skips.insert(0, _Missed(ahead.due_at, ahead).skip(now))
     if options.max_runs is not None and due.made + len(runs) >= options.max_runs:
         following = None
     scan = None
     if following is not None:
         scan = scan_time(following, after=last, exact=options.is_decided_when_due)
     return Fire(
-        due.job_id,
-        due.lane,
-        tuple(runs),
-        following,
-        scan,
-        last,
-        recurring=True,
-        skips=tuple(skips),
-        replaces=replaces,
-        withdrawn=None if ahead is None else ahead.run_id,
+        due.job_id, due.lane, tuple(runs), following, scan, last, recurring=True, skips=tuple(skips), replaces=replaces
     )
 
 

@@ -22,7 +22,6 @@ from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
 from duetime.store.shared.control import stop_runs
 from duetime.store.shared.pausing import keep_fences
-from duetime.store.shared.runs_before import with_runs_before, withdraw_runs_before
 from duetime.store.shared.suspects import put_on_trial
 
 _ALL = 0
@@ -64,7 +63,7 @@ class FiringRole(Role):
             if rows:
                 turns = await _admit(connection, rows)
                 held_back = len(rows) - len(turns.taken)
-                due = await _due(connection, turns.taken, turns.now)
+                due = await _due(connection, turns.taken)
                 for decided in plan(due, turns.now) if due else ():
                     if isinstance(decided, Fire):
                         fires.append(decided)
@@ -191,14 +190,14 @@ async def _admit(connection: Connection, rows: Sequence[Row]) -> _Turns:
     return _Turns(found[0][0], taken, charged)
 
 
-async def _due(connection: Connection, rows: Sequence[Row], now: datetime) -> list[DueJob]:
+async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
     """The jobs in view. Jobs that are decided when they are due come with their live runs."""
     live: dict[UUID, list[LiveRun]] = defaultdict(list)
     exact = [(row["tenant_id"], row["job_id"]) for row in rows if row["exact"]]
     if exact:
         for job_id, run_id, running in await connection.fetch(SQL["live_runs_of"], *columns(exact, 2)):
             live[job_id].append(LiveRun(run_id, running))
-    due = [
+    return [
         DueJob(
             row["job_id"],
             lane_of(row["tenant_id"], row["queue"], row["tier"], row["task"], row["options"]),
@@ -211,7 +210,6 @@ async def _due(connection: Connection, rows: Sequence[Row], now: datetime) -> li
         )
         for row in rows
     ]
-    return await with_runs_before(PostgresTransaction(connection), due, now)
 
 
 async def _replace(
@@ -242,8 +240,7 @@ async def _fire(connection: Connection, fires: Sequence[Fire], lanes: Mapping[La
         runs += [(fire.job_id, run.run_id, lane, stamp(run.due_at), run.blocked) for run in fire.runs]
         skips += [(fire.job_id, skip.run_id, lane, skip.due_at, skip.reason) for skip in fire.skips]
         moments = (maybe_stamp(fire.next_fire_at), maybe_stamp(fire.scan_at), maybe_stamp(fire.last_fire_at))
-        cursors.append((fire.job_id, *moments, fire.made, len(fire.skips), fire.recurring))
-    await withdraw_runs_before(PostgresTransaction(connection), fires)
+        cursors.append((fire.job_id, *moments, len(fire.runs), len(fire.skips), fire.recurring))
     if runs:
         *known, blocked = columns(runs, 5)
         await connection.execute(SQL["make_runs"], *known, None, _unless_all(blocked, usual=False), False)

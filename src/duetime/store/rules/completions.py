@@ -57,7 +57,7 @@ def as_cancelled(item: Completion) -> Completion:
 
 
 def as_replaced(item: Completion) -> Completion:
-    """The end of a run that was stopped for a later occurrence. The reason of an encrypted tenant cannot be read here."""
+    """The end of a run that was stopped for a later occurrence. The reason that a worker gave may be encrypted."""
     if item.verdict.event is not Event.CANCEL:
         return item
     said = item.error or ""

@@ -19,6 +19,7 @@ def submitters(lanes: Iterable[LaneKey]) -> set[int]:
 
 def may_not_submit(state: TenantState) -> TenantSuspended:
     """The refusal of new work of a tenant that is not active."""
+    refused = "nothing can be submitted, run again or edited"
     if state is TenantState.DELETING:
-        return TenantDeleting("the tenant is being deleted, and nothing can be submitted, run again or edited", remedy=_ASK)
-    return TenantSuspended("the tenant is suspended, and nothing can be submitted, run again or edited", remedy=_ASK)
+        return TenantDeleting(f"the tenant is being deleted, and {refused}", remedy=_ASK)
+    return TenantSuspended(f"the tenant is suspended, and {refused}", remedy=_ASK)

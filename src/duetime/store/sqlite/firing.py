@@ -14,7 +14,6 @@ from duetime.store.protocol.store import Hint, PlanFires, Scan
 from duetime.store.rules.completions import REPLACED
 from duetime.store.shared.control import stop_runs
 from duetime.store.shared.pausing import keep_fences
-from duetime.store.shared.runs_before import with_runs_before, withdraw_runs_before
 from duetime.store.shared.suspects import put_on_trial
 from duetime.store.sqlite.backlogs import Due, Turns
 from duetime.store.sqlite.connection import Connection
@@ -35,9 +34,7 @@ class FiringRole(Role):
         def work(connection: Connection, now: int) -> Scan:
             nonlocal replaced
             turns = Turns(connection, now, limit, without)
-            due = at_once(
-                with_runs_before(SqliteTransaction(connection, now), _due(connection, turns.taken), moment(now))
-            )
+            due = _due(connection, turns.taken)
             decided = plan(due, moment(now)) if due else ()
             fires = [item for item in decided if isinstance(item, Fire)]
             aside = tuple(item for item in decided if isinstance(item, SetAside))
@@ -95,7 +92,6 @@ class FiringRole(Role):
             if rows and is_heard(connection, now):
                 for tenant_id, of_tenant in rows.items():
                     append_events(connection, now, kind, tenant_id, [identity(row.run_id) for row in of_tenant])
-        at_once(withdraw_runs_before(SqliteTransaction(connection, now), fires))
         make_runs(connection, now, [run for of_tenant in runs.values() for run in of_tenant], manual=False)
         at_once(keep_fences(SqliteTransaction(connection, now), fires))
         skip_runs(connection, now, [skip for of_tenant in skips.values() for skip in of_tenant])
@@ -110,7 +106,7 @@ def _move_cursors(connection: Connection, now: int, fires: Sequence[Fire]) -> No
                 maybe_stamp(fire.next_fire_at),
                 maybe_stamp(fire.scan_at),
                 maybe_stamp(fire.last_fire_at),
-                fire.made,
+                len(fire.runs),
                 len(fire.skips),
             )
             for fire in going_on
@@ -119,7 +115,7 @@ def _move_cursors(connection: Connection, now: int, fires: Sequence[Fire]) -> No
         connection.execute("move_cursors", this)
     over = [fire for fire in fires if fire.next_fire_at is None]
     if over:
-        ends = [(fire.made, len(fire.skips), int(fire.recurring)) for fire in over]
+        ends = [(len(fire.runs), len(fire.skips), int(fire.recurring)) for fire in over]
         this = {"ids": packed(fire.job_id for fire in over), "words": listed(ends), "now": now}
         connection.execute("end_cursors", this)
 
