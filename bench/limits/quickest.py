@@ -1,4 +1,4 @@
-"""The drain once more, on the same tables, with what duetime has found to be quickest: so that nobody has to believe
+"""The drain once more, on the same tables, with what duetime has found to be quickest: so that it need not be believed
 that the pinned loop is the best that one connection can do. No target is judged by it.
 
 What differs: a batch is completed by the ids of its runs and the one fence that they have, instead of a join with ids
