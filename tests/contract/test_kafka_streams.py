@@ -207,6 +207,18 @@ async def test_a_new_worker_gets_its_share_when_what_is_held_has_ended(broker: B
     await second.close()
 
 
+async def test_what_was_read_ahead_is_new_to_the_worker_after_one_that_left(broker: Broker, stream: str) -> None:
+    await broker.publish(stream, bodies(60))
+    first = await broker.consumer([stream], "first", LONG)
+    held = await receive(first, stream, 20)
+    await first.done(held[10:])
+    await first.close()
+    second = await broker.consumer([stream], "second", LONG)
+    found = await receive(second, stream, 50)
+    assert sorted(each.body for each in found if each.redelivered) == bodies(10)
+    await second.close()
+
+
 async def test_done_after_the_loss_of_a_partition_changes_nothing(broker: Broker, stream: str) -> None:
     await broker.publish(stream, bodies(5))
     silent = await broker.consumer([stream], "silent", LEASE)

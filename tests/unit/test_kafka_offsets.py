@@ -13,9 +13,10 @@ from duetime.streams.kafka_offsets import LONGEST_TEXT, WINDOW, PartitionOffsets
 class Highest(PartitionOffsets):
     """A mutant: commits past everything that is done, also past what is not."""
 
-    def finish(self, offset: int) -> None:
-        super().finish(offset)
-        self.offset = max(self.offset, offset + 1)
+    def finish(self, offsets: Iterable[int]) -> None:
+        finished = list(offsets)
+        super().finish(finished)
+        self.offset = max(self.offset, *(offset + 1 for offset in finished))
         self._done = {done for done in self._done if done >= self.offset}
 
 
@@ -32,6 +33,8 @@ class World:
     log: tuple[int, ...]
     owner: type[PartitionOffsets] = PartitionOffsets
     commits_first: bool = True
+    told_to: int | None = None
+    """A mutant: below which offset Kafka is taken to know all that may have been started."""
     stored: tuple[int, str] = (0, "1.0.")
     started: frozenset[int] = frozenset()
     done: frozenset[int] = frozenset()
@@ -44,16 +47,27 @@ class World:
     def _own(self) -> None:
         self.offsets = owned(self.owner, *self.stored)
 
-    def _commit(self) -> None:
-        self.stored = (self.offsets.offset, self.offsets.text())
+    def _commit(self, read_to: int = 0) -> None:
+        self.stored = (self.offsets.offset, self.offsets.text(read_to))
+        self.offsets.announced_to = max(self.offsets.started_to, read_to)
         assert len(self.stored[1]) <= LONGEST_TEXT
+
+    def read_ahead(self) -> None:
+        """A commit that is made anyway tells of all that was read."""
+        self._commit(self.log[-1] + 1)
+
+    def leave(self) -> None:
+        """The owner stops, and takes back what it has not started."""
+        self._commit()
+        self.hand_over()
 
     def take(self) -> None:
         """The worker gets the next message."""
         offset = next(offset for offset in self.log if offset >= self.offsets.next)
         assert self.offsets.has_room(offset)
         redelivered = self.offsets.start(offset)
-        if self.commits_first:
+        told_to = self.offsets.announced_to if self.told_to is None else self.told_to
+        if self.commits_first and self.offsets.started_to > told_to:
             self._commit()
         if redelivered is None:
             assert offset in self.done, f"{offset} is lost: {self.trace}"
@@ -69,7 +83,7 @@ class World:
         self._own()
 
     def finish(self, offset: int, *, committed: bool) -> None:
-        self.offsets.finish(offset)
+        self.offsets.finish([offset])
         self.done |= {offset}
         if committed:
             self._commit()
@@ -82,6 +96,8 @@ class World:
         if any(offset >= self.offsets.next for offset in self.log):
             yield "take", World.take
             yield "crash before take", World.crash_before_take
+            yield "read ahead", World.read_ahead
+            yield "leave", World.leave
         for offset in self.started:
             if self.offsets.offset <= offset < self.offsets.next:
                 yield f"finish {offset}", lambda world, offset=offset: world.finish(offset, committed=True)
@@ -89,15 +105,16 @@ class World:
         yield "hand over", World.hand_over
 
     def copy(self) -> "World":
-        made = World(self.log, self.owner, self.commits_first, self.stored, self.started, self.done, self.trace)
+        settings = self.owner, self.commits_first, self.told_to
+        made = World(self.log, *settings, self.stored, self.started, self.done, self.trace)
         made.offsets = self.owner(self.offsets.offset, self.offsets._doubtful_to, self.offsets._done)
         made.offsets.started_to, made.offsets.next = self.offsets.started_to, self.offsets.next
-        made.offsets.held = self.offsets.held
+        made.offsets.held, made.offsets.announced_to = self.offsets.held, self.offsets.announced_to
         return made
 
     def key(self) -> tuple[object, ...]:
         now = self.offsets
-        known = (now.offset, now.next, now.started_to, now._doubtful_to, frozenset(now._done))
+        known = (now.offset, now.next, now.started_to, now.announced_to, now._doubtful_to, frozenset(now._done))
         return (self.stored, self.started, self.done, *known)
 
 
@@ -126,6 +143,20 @@ def test_committing_after_the_start_is_noticed() -> None:
         explore(World((0, 1, 2), commits_first=False))
 
 
+def test_taking_more_for_known_than_was_committed_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="starts twice"):
+        explore(World((0, 1, 2), told_to=2))
+
+
+def test_what_an_owner_read_and_did_not_start_is_no_redelivery_after_it_left() -> None:
+    world = World((0, 1, 2))
+    world.take()
+    world.read_ahead()
+    world.finish(0, committed=False)
+    world.leave()
+    assert world.offsets.start(1) is False
+
+
 def test_committing_the_highest_offset_is_noticed() -> None:
     with pytest.raises(AssertionError, match="lost"):
         explore(World((0, 1, 2), owner=Highest))
@@ -143,8 +174,8 @@ def test_the_next_owner_knows_what_the_last_one_committed(data: st.DataObject) -
         started.append(offset)
     done = data.draw(st.sets(st.sampled_from(started)))
     for offset in data.draw(st.permutations(sorted(done))):
-        offsets.finish(offset)
-        offsets.finish(offset)
+        offsets.finish([offset])
+        offsets.finish([offset])
     assert offsets.held == len(started) - len(done)
     assert len(offsets.text()) <= LONGEST_TEXT
 
@@ -161,12 +192,11 @@ def test_one_that_lasts_stops_the_partition_at_the_window() -> None:
         assert offsets.has_room(offset)
         offsets.start(offset)
     assert not offsets.has_room(10 + WINDOW)
-    for offset in range(11, 10 + WINDOW):
-        offsets.finish(offset)
+    offsets.finish(range(11, 10 + WINDOW))
     assert (offsets.offset, offsets.done_ahead, offsets.held) == (10, WINDOW - 1, 1)
     assert len(offsets.text()) <= LONGEST_TEXT
     assert not offsets.has_room(10 + WINDOW)
-    offsets.finish(10)
+    offsets.finish([10])
     assert (offsets.offset, offsets.done_ahead, offsets.held) == (10 + WINDOW, 0, 0)
     assert offsets.has_room(10 + WINDOW)
 
@@ -175,7 +205,7 @@ def test_a_large_hole_in_the_log_costs_nothing() -> None:
     offsets = PartitionOffsets(0, 0)
     offsets.start(0)
     assert not offsets.has_room(10**12)
-    offsets.finish(0)
+    offsets.finish([0])
     assert offsets.has_room(10**12)
     assert offsets.start(10**12) is False
     assert offsets.offset == 10**12

@@ -152,6 +152,8 @@ class KafkaBroker:
             "queued.min.messages": 5000,
             "queued.max.messages.kbytes": 16384,
             "fetch.wait.max.ms": 500,
+            # When enough is read ahead, the next request would wait for a second, also when all is taken meanwhile.
+            "fetch.queue.backoff.ms": 10,
         }
         return KafkaConsumer(streams, client, lease, self._trim)
 

@@ -4,25 +4,20 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import TopicPartition
 
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable
-from duetime.streams.kafka_reader import Fenced, Part, StreamReader, Taken
+from duetime.streams.kafka_reader import MAY_WAIT, Fenced, Part, StreamReader
 from duetime.streams.protocol import Delivery
 
 _TRIM_EVERY = 5.0
 """Seconds after which records that are done are deleted."""
 _READ_AHEAD = 2000
-"""The most messages that are read before they are asked for."""
-
-
-class _Ref(NamedTuple):
-    reader: StreamReader
-    part: Part
-    offset: int
+"""The most messages that are read before they are asked for: twice what a fetch asks for, so that Kafka's answer to a
+commit for the next ones comes while these run."""
 
 
 class KafkaConsumer:
@@ -50,7 +45,7 @@ class KafkaConsumer:
             self._hear()
             self._arrival.clear()
             for reader, count in asked:
-                reader.want(min(count, _READ_AHEAD))
+                reader.want(min(2 * count, _READ_AHEAD))
             taken = [(reader, found) for reader, count in asked if (found := reader.take(count))]
             if taken:
                 started = await self._started(taken)
@@ -69,33 +64,39 @@ class KafkaConsumer:
     async def extend(self, deliveries: Sequence[Delivery]) -> None:
         # The client's own thread sends heartbeats; a commit shows that Kafka still counts this consumer in.
         self._hear()
-        await self._commit(self._parts(deliveries))
+        await self._commit({delivery.ref.part for delivery in deliveries})
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         self._hear()
+        offsets: dict[Part, list[int]] = defaultdict(list)
         for delivery in deliveries:
-            ref: _Ref = delivery.ref
-            ref.reader.finish(ref.part, ref.offset)
+            part, offset = delivery.ref
+            offsets[part].append(offset)
+        for part, of_part in offsets.items():
+            part.reader.finish(part, of_part)
         # What belongs to another consumer by now is delivered there, and found done in the store.
         with suppress(Fenced):
-            await self._commit(self._parts(deliveries))
+            await self._commit(offsets, within=MAY_WAIT)
         if monotonic() - self._trimmed_at > _TRIM_EVERY and (self._trimming is None or self._trimming.done()):
             self._trimming = asyncio.create_task(self._trim_all())
 
     async def close(self) -> None:
         readers = list(self._readers.values())
         with suppress(StreamUnavailable):
-            await self._commit({reader: set(reader.owned()) for reader in readers})
+            await self._commit([part for reader in readers for part in reader.owned()], leaving=True)
         if self._trimming is not None:
             await self._trimming
         await self._trim_all()
         await asyncio.gather(*(asyncio.to_thread(reader.close) for reader in readers))
 
-    async def _started(self, taken: Sequence[tuple[StreamReader, list[Taken]]]) -> list[Delivery]:
-        """The messages of those streams whose state could be committed; the others are returned by a later fetch."""
-        commits = [reader.commit({one.part for one in found}) for reader, found in taken]
+    async def _started(self, taken: Sequence[tuple[StreamReader, list[Delivery]]]) -> list[Delivery]:
+        """The messages of those streams of which Kafka knows that they may be started; the others are returned by a
+        later fetch."""
+        unannounced = [(reader, reader.unannounced({one.ref.part for one in found})) for reader, found in taken]
         try:
-            outcomes = await asyncio.gather(*commits, return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *(reader.commit(parts) for reader, parts in unannounced), return_exceptions=True
+            )
         except asyncio.CancelledError:
             for reader, found in taken:
                 reader.put_back(found)
@@ -107,18 +108,18 @@ class KafkaConsumer:
                 reader.put_back(found)
                 failures.append(outcome)
                 continue
-            started += [
-                Delivery(reader.stream, one.body, one.redelivered, _Ref(reader, one.part, one.offset))
-                for one in found
-                if not one.part.lost
-            ]
+            started += [one for one in found if not one.ref.part.lost]
         if failures and not started:
             raise failures[0]
         return started
 
-    async def _commit(self, parts: dict[StreamReader, set[Part]]) -> None:
+    async def _commit(self, parts: Iterable[Part], *, leaving: bool = False, within: float = 0.0) -> None:
+        by_reader: dict[StreamReader, list[Part]] = defaultdict(list)
+        for part in parts:
+            by_reader[part.reader].append(part)
         outcomes = await asyncio.gather(
-            *(reader.commit(of_reader) for reader, of_reader in parts.items()), return_exceptions=True
+            *(reader.commit(of_reader, leaving=leaving, within=within) for reader, of_reader in by_reader.items()),
+            return_exceptions=True,
         )
         failures = [outcome for outcome in outcomes if outcome is not None]
         if failures:
@@ -139,10 +140,3 @@ class KafkaConsumer:
     def _arrived(self) -> None:
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._arrival.set)
-
-    @staticmethod
-    def _parts(deliveries: Iterable[Delivery]) -> dict[StreamReader, set[Part]]:
-        found: dict[StreamReader, set[Part]] = defaultdict(set)
-        for delivery in deliveries:
-            found[delivery.ref.reader].add(delivery.ref.part)
-        return found

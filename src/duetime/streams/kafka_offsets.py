@@ -8,6 +8,9 @@ first message that is not done, and the text describes those after it:
 
 Both are committed before a message is handed out. The next owner of the partition therefore knows what may have been
 started: it delivers those messages as redelivered, and skips the ones that are done.
+
+A commit takes milliseconds. So one that is made anyway also says of the messages that the owner has read that they may
+have been started: those can be handed out at once. An owner that leaves takes back what it did not start.
 """
 
 from base64 import b64decode, b64encode
@@ -22,11 +25,12 @@ _VERSION = "1"
 class PartitionOffsets:
     """The offsets of one partition, for as long as one consumer owns it."""
 
-    __slots__ = ("_done", "_doubtful_to", "held", "next", "offset", "started_to")
+    __slots__ = ("_done", "_doubtful_to", "announced_to", "held", "next", "offset", "started_to")
 
     def __init__(self, offset: int, doubtful_to: int, done: Iterable[int] = ()) -> None:
         """`offset`: the first that is not done; `doubtful_to`: those below it may have been started before."""
-        self.offset = offset
+        self.offset = self.announced_to = offset
+        """`announced_to`: Kafka knows that messages below it may have been started."""
         self.started_to = max(offset, doubtful_to)
         self.next = offset
         """What is to be handed out next; those below it were."""
@@ -47,7 +51,9 @@ class PartitionOffsets:
         except ValueError:
             return None
         done = (offset + place * 8 + bit for place, byte in enumerate(decoded) for bit in range(8) if byte >> bit & 1)
-        return cls(offset, offset + int(ahead), done)
+        found = cls(offset, offset + int(ahead), done)
+        found.announced_to = found.started_to
+        return found
 
     def has_room(self, offset: int) -> bool:
         return offset < self.offset + WINDOW or self.offset >= self.next
@@ -64,21 +70,20 @@ class PartitionOffsets:
         self.held += 1
         return offset < self._doubtful_to
 
-    def finish(self, offset: int) -> None:
-        """The message at this offset, which was handed out, is done. Repeating it does no harm."""
-        if offset < self.offset or offset in self._done:
-            return
-        self._done.add(offset)
-        self.held -= 1
+    def finish(self, offsets: Iterable[int]) -> None:
+        """The messages at these offsets, which were handed out, are done. Repeating it does no harm."""
+        fresh = {offset for offset in offsets if offset >= self.offset} - self._done
+        self._done |= fresh
+        self.held -= len(fresh)
         self._advance()
 
-    def text(self) -> str:
-        """What is committed next to `offset`."""
+    def text(self, read_to: int = 0) -> str:
+        """What is committed next to `offset`; `read_to`: those below it may be started before the next commit."""
         bits = bytearray((max(self._done) - self.offset) // 8 + 1) if self._done else bytearray()
         for offset in self._done:
             place, bit = divmod(offset - self.offset, 8)
             bits[place] |= 1 << bit
-        return f"{_VERSION}.{self.started_to - self.offset}.{b64encode(bits).decode()}"
+        return f"{_VERSION}.{max(self.started_to, read_to) - self.offset}.{b64encode(bits).decode()}"
 
     @property
     def done_ahead(self) -> int:

@@ -1,8 +1,9 @@
 """One stream, as one consumer reads it from Kafka.
 
-A thread reads ahead what the next fetches ask for. Nothing is started by that: `take` hands messages out, and `commit`
-stores what was handed out before the worker sees it. Only that thread calls Kafka's client, which allows one caller at
-a time. A partition changes hands like this:
+A thread reads ahead what the next fetches ask for. Nothing is started by that: `take` starts messages, and before the
+worker sees them, Kafka has to know that they may have been started. The thread says so of all that it has read, so few
+fetches wait for a commit. Only that thread calls Kafka's client, which allows one caller at a time. A partition changes
+hands like this:
 
     assigned   its committed state says where to begin, and what may have been started (`kafka_offsets`)
     revoked    nothing more is handed out; the partition is given up when what is held is done
@@ -20,6 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -27,11 +29,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable, reason_of
 from duetime.streams.kafka_offsets import PartitionOffsets
+from duetime.streams.protocol import Delivery
 
 _POLL = 0.2
 """Seconds of one blocking read."""
 _POLL_WITH_WORK = 0.01
 """The same while messages are held, which may have to be committed."""
+MAY_WAIT = 0.05
+"""Seconds that a commit of what is done may wait for another one: each takes Kafka milliseconds, also of one offset."""
 _TO_COMMIT = 0.02
 """Seconds for which the thread expects a commit, after a waiting fetch was given something."""
 _IDLE = 1.0
@@ -59,9 +64,10 @@ class Fenced(StreamUnavailable):
 class Part:
     """A partition, for as long as this consumer owns it."""
 
-    __slots__ = ("committed", "ending", "gap", "lost", "number", "offsets", "position", "trimmed", "waiting")
+    __slots__ = ("committed", "ending", "gap", "lost", "number", "offsets", "position", "reader", "trimmed", "waiting")
 
-    def __init__(self, number: int, offsets: PartitionOffsets) -> None:
+    def __init__(self, reader: "StreamReader", number: int, offsets: PartitionOffsets) -> None:
+        self.reader = reader
         self.number = number
         self.offsets = offsets
         self.position = offsets.offset
@@ -74,16 +80,26 @@ class Part:
         self.lost = False
 
 
-class Taken(NamedTuple):
+class Place(NamedTuple):
+    """Where a message is: the handle of its delivery."""
+
     part: Part
     offset: int
-    redelivered: bool
-    body: bytes
+
+
+class _State(NamedTuple):
+    """What is committed of a partition."""
+
+    offset: int
+    text: str
+    announced_to: int
 
 
 class _Commit(NamedTuple):
-    states: Sequence[tuple[Part, int, str]]
+    states: Mapping[Part, _State]
     ended: "asyncio.Future[None]"
+    at: float
+    """When it has to begin; earlier, if another one does."""
     deadline: float
 
 
@@ -103,11 +119,12 @@ class StreamReader:
         self._suspicious = False
         self._parts: dict[int, Part] = {}
         self._read: deque[tuple[Part, int, bytes]] = deque()
-        self._returned: deque[Taken] = deque()
+        self._returned: deque[Delivery] = deque()
+        self._confirmed_at = -inf
+        """When Kafka last accepted a commit of this consumer."""
         self._client: Consumer | None = None
         self._paused: set[int] = set()
         self._commits: deque[_Commit] = deque()
-        self._hungry = False
         self._broken: Exception | None = None
         """The error of a callback of the client."""
         self._changed = threading.Condition()
@@ -122,21 +139,20 @@ class StreamReader:
 
     def want(self, count: int) -> None:
         """Read ahead as many messages as this."""
-        self._hungry = True
         self._wanted_at = monotonic()
         with self._changed:
             self._asked += 1
             self._want = count
             self._changed.notify_all()
 
-    def take(self, most: int) -> list[Taken]:
-        """Start up to so many messages of those that were read. `commit` their partitions before they are handed out,
-        or `put_back`."""
-        taken: list[Taken] = []
+    def take(self, most: int) -> list[Delivery]:
+        """Start up to so many messages of those that were read. `commit` what is `unannounced` before they are handed
+        out, or `put_back`."""
+        taken: list[Delivery] = []
         with self._changed:
             while self._returned and len(taken) < most:
                 again = self._returned.popleft()
-                if not again.part.lost:
+                if not again.ref.part.lost:
                     taken.append(again)
             for part in tuple(self._parts.values()):
                 while part.waiting and len(taken) < most and part.offsets.has_room(part.waiting[0][0]):
@@ -150,29 +166,37 @@ class StreamReader:
             self._changed.notify_all()
         return taken
 
-    def put_back(self, taken: Iterable[Taken]) -> None:
+    def unannounced(self, parts: Iterable[Part]) -> list[Part]:
+        """Those of these partitions of which Kafka does not know how far they may have been started; all of them, when
+        it has not confirmed for a while that they are this consumer's."""
+        if monotonic() - self._confirmed_at > self._lease / 4:
+            return list(parts)
+        return [part for part in parts if part.offsets.started_to > part.offsets.announced_to]
+
+    def put_back(self, taken: Iterable[Delivery]) -> None:
         self._returned.extend(taken)
 
-    def finish(self, part: Part, offset: int) -> None:
+    def finish(self, part: Part, offsets: Sequence[int]) -> None:
         if part.lost:
             return
-        part.offsets.finish(offset)
+        with self._changed:
+            part.offsets.finish(offsets)
+            if part.ending:
+                self._changed.notify_all()
         if part.waiting:
             self._arrived()
-        if part.ending:
-            with self._changed:
-                self._changed.notify_all()
 
-    async def commit(self, parts: Iterable[Part]) -> None:
-        """Store the state of these partitions. Raises `StreamUnavailable`."""
-        states = [(part, part.offsets.offset, part.offsets.text()) for part in parts if not part.lost]
+    async def commit(self, parts: Iterable[Part], *, leaving: bool = False, within: float = 0.0) -> None:
+        """Store the state of these partitions, beginning within so many seconds. Raises `StreamUnavailable`."""
+        states = {part: _state(part, leaving=leaving) for part in parts if not part.lost}
         if not states:
             return
         ended = self._loop.create_future()
         with self._changed:
             if self._client is None:
                 raise self._fenced()
-            self._commits.append(_Commit(states, ended, monotonic() + TIMEOUT))
+            now = monotonic()
+            self._commits.append(_Commit(states, ended, now + within, now + within + TIMEOUT))
             self._changed.notify_all()
         await ended
 
@@ -193,12 +217,12 @@ class StreamReader:
             self._changed.notify_all()
         self._thread.join()
 
-    def _start(self, part: Part, offset: int, body: bytes, taken: list[Taken]) -> None:
+    def _start(self, part: Part, offset: int, body: bytes, taken: list[Delivery]) -> None:
         if part.lost or part.ending:
             return
         redelivered = part.offsets.start(offset)
         if redelivered is not None:
-            taken.append(Taken(part, offset, redelivered, body))
+            taken.append(Delivery(self.stream, body, redelivered, Place(part, offset)))
 
     # In the reading thread
 
@@ -232,7 +256,8 @@ class StreamReader:
             self._served = self._asked
             if self._silent():
                 return
-            self._serve_commits(client)
+            if self._must_commit():
+                self._serve_commits(client)
             room = self._room()
             if not room:
                 # Rebalances are served by polling, which may bring a message: one more does no harm.
@@ -241,16 +266,13 @@ class StreamReader:
                 if monotonic() - polled_at > _POLL:
                     polled_at = monotonic()
                     self._receive(client, [message for message in (client.poll(0),) if message is not None])
-                self._wait(lambda: self._room() > 0 or bool(self._commits), _POLL)
+                self._wait(lambda: self._room() > 0 or self._must_commit(), MAY_WAIT if self._commits else _POLL)
                 continue
             self._pause(client, {number for number, part in self._parts.items() if part.waiting})
             first = client.poll(_POLL_WITH_WORK if self._may_commit() else _POLL)
             polled_at = monotonic()
             if first is not None:
                 self._receive(client, [first, *(client.consume(room - 1, 0) if room > 1 else ())])
-                if self._hungry:
-                    self._hungry = False
-                    self._wait(lambda: bool(self._commits), _TO_COMMIT)
             elif self._suspicious:
                 self._probe(client)
 
@@ -258,15 +280,23 @@ class StreamReader:
         with self._changed:
             self._changed.wait_for(lambda: self._closing or until(), timeout)
 
+    def _must_commit(self) -> bool:
+        now = monotonic()
+        return any(commit.at <= now for commit in self._commits)
+
     def _may_commit(self) -> bool:
         return bool(self._read) or any(part.offsets.held for part in self._parts.values())
 
-    def _serve_commits(self, client: Consumer) -> None:
-        """Commit the newest state of each partition, for all callers at once."""
+    def _serve_commits(self, client: Consumer, *, announcing: bool = False) -> None:
+        """Commit the newest state of each partition, for all callers at once; `announcing`: also of those with messages
+        that Kafka does not know as ones that may be started. If that fails, the fetch that takes them finds out."""
         with self._changed:
             commits = list(self._commits)
             self._commits.clear()
-        newest = {part: (offset, text) for commit in commits for part, offset, text in commit.states if not part.lost}
+            newest = {part: state for commit in commits for part, state in commit.states.items() if not part.lost}
+            if announcing:
+                read = [part for part in self._parts.values() if part.position > part.offsets.announced_to]
+                newest.update((part, _state(part)) for part in read if not part.ending)
         try:
             if newest:
                 self._commit(client, newest)
@@ -281,13 +311,16 @@ class StreamReader:
         else:
             self._answer(commits, None)
 
-    def _commit(self, client: Consumer, states: Mapping[Part, tuple[int, str]]) -> None:
-        places = [TopicPartition(self.stream, part.number, offset, text) for part, (offset, text) in states.items()]
+    def _commit(self, client: Consumer, states: Mapping[Part, _State]) -> None:
+        places = [TopicPartition(self.stream, part.number, state.offset, state.text) for part, state in states.items()]
+        asked_at = monotonic()
         for place in client.commit(offsets=places, asynchronous=False) or ():
             if place.error is not None:
                 raise KafkaException(place.error)
-        for part, (offset, _) in states.items():
-            part.committed = offset
+        for part, state in states.items():
+            part.committed = state.offset
+            part.offsets.announced_to = state.announced_to
+        self._confirmed_at = asked_at
 
     def _answer(self, commits: Iterable[_Commit], error: StreamUnavailable | None) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -304,7 +337,7 @@ class StreamReader:
         return max(0, self._want - len(self._read))
 
     def _receive(self, client: Consumer, messages: Sequence[Message]) -> None:
-        found = 0
+        found: list[tuple[Part, int, bytes]] = []
         sought: set[int] = set()
         for message in messages:
             error = message.error()
@@ -324,18 +357,19 @@ class StreamReader:
             if offset < part.position:
                 part = self._begin_again(part, offset)
             part.position = offset + 1
-            self._read.append((part, offset, message.value() or b""))
-            found += 1
+            found.append((part, offset, message.value() or b""))
         if found:
             self.failure = None
             self._suspicious = False
+            self._serve_commits(client, announcing=True)  # before a fetch could take them, and had to wait for another
+            self._read.extend(found)
             self._arrived()
 
     def _begin_again(self, part: Part, offset: int) -> Part:
         """The log was cut, or created anew: offsets that were known may name other messages now."""
         part.lost = True
         doubtful_to = max(part.offsets.started_to, part.position)
-        self._parts[part.number] = again = Part(part.number, PartitionOffsets(offset, doubtful_to))
+        self._parts[part.number] = again = Part(self, part.number, PartitionOffsets(offset, doubtful_to))
         return again
 
     def _pause(self, client: Consumer, wished: set[int]) -> None:
@@ -411,7 +445,7 @@ class StreamReader:
                 # No commit, or one of another program: what is there may have been started.
                 low, end = client.get_watermark_offsets(place, timeout=TIMEOUT)
                 offsets = PartitionOffsets(place.offset if place.offset >= 0 else low, end)
-            self._parts[place.partition] = Part(place.partition, offsets)
+            self._parts[place.partition] = Part(self, place.partition, offsets)
             starts.append(TopicPartition(self.stream, place.partition, offsets.offset))
         client.incremental_assign(starts)
         client.resume(starts)
@@ -429,13 +463,19 @@ class StreamReader:
         ended = [part for part in parts if not part.offsets.held]
         with suppress(KafkaException):
             if ended:
-                self._commit(client, {part: (part.offsets.offset, part.offsets.text()) for part in ended})
+                self._commit(client, {part: _state(part, leaving=True) for part in ended})
         self._forget(place.partition for place in places)
         client.incremental_unassign(places)
 
     def _on_lost(self, client: Consumer, places: list[TopicPartition]) -> None:
         self._forget(place.partition for place in places)
         client.incremental_unassign(places)
+
+
+def _state(part: Part, *, leaving: bool = False) -> _State:
+    """`leaving`: what was read and not started will not be."""
+    offsets, read_to = part.offsets, 0 if leaving else part.position
+    return _State(offsets.offset, offsets.text(read_to), max(offsets.started_to, read_to))
 
 
 def _settle(ended: "asyncio.Future[None]", error: StreamUnavailable | None) -> None:

@@ -8,11 +8,10 @@ from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
-from duetime.ids import time_of
+from duetime.ids import stamp_of
 from duetime.model.carried import CarriedEnd, CarriedRun, Landed, UnderClaim
 from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey, Trial
-from duetime.model.microseconds import stamp
 from duetime.model.worker import Seat
 from duetime.store.rules.labels import labels_in, payload_in
 
@@ -20,7 +19,7 @@ from duetime.store.rules.labels import labels_in, payload_in
 def as_carried(jobs: Iterable[NewJob]) -> list[CarriedRun]:
     """The only runs of one-off jobs that are due when they are submitted. A job with the same id makes the same run."""
     return [
-        CarriedRun(job.first_run_id(), job.id, job.lane, stamp(time_of(job.id)), job.args, job.options, job.timeout_ms)
+        CarriedRun(job.first_run_id(), job.id, job.lane, stamp_of(job.id), job.args, job.options, job.timeout_ms)
         for job in jobs
     ]
 
