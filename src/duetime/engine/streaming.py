@@ -72,6 +72,7 @@ class Streaming:
         except StoreUnavailable:
             if read_at is None:
                 raise
+            self._limited[tenant_id] = monotonic(), found  # it is not asked again for each submission
             return found
 
     async def check_state(self, tenants: Tenants, tenant_id: int) -> None:
