@@ -34,6 +34,9 @@ LONGEST_WAIT = 2.0
 """Seconds: a transaction that takes longer means that the database has fallen behind."""
 LONGEST_PUBLISH = RETRIED + 1.0
 """The same for a publish, which is retried."""
+_TURNS = 8
+"""Turns of the event loop between publishes while there are many callers. A broker answers so fast that one or two jobs
+would be published together, and a publish of one costs as much as one of many."""
 ANSWER_TIMEOUT = 10.0
 """Seconds after which callers get an error. The transaction goes on: a caller that asks again finds its job by the
 idempotency key."""
@@ -122,9 +125,12 @@ class SubmitBatcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _store_queue(self, way: _Way, queue: deque[_Waiting]) -> None:
-        tenant_id, _ = way
-        await asyncio.sleep(0)  # jobs that arrive in the same turn of the event loop join the first batch
+        tenant_id, stream = way
+        turns = 1  # jobs that arrive in the same turn of the event loop join the first batch
         while queue:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            turns = 1 if stream is None else _TURNS
             batch = [queue.popleft() for _ in range(min(len(queue), MOST_TOGETHER))]
             self._waiting -= len(batch)
             self._of_tenants[tenant_id] -= len(batch)
