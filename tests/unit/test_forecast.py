@@ -220,6 +220,14 @@ def test_a_delay_that_a_misfire_policy_does_not_tolerate_is_estimated() -> None:
     assert found.counts[9, "q"] == pytest.approx(60, abs=3)
 
 
+@pytest.mark.parametrize("place", range(4))
+def test_jobs_that_come_up_together_may_fire_in_any_order(place: int) -> None:
+    jobs = [daily(misfire=Misfire("skip", after=3600.0)) for _ in range(3)]
+    jobs.insert(place, daily(misfire=Misfire("skip", after=5.0)))
+    jobs = [msgspec.structs.replace(each, scan_at=each.next_fire_at) for each in jobs]
+    assert not forecast(at_rate(0.5, *jobs), START, HOUR, 24).exact
+
+
 def test_more_fires_than_can_be_ordered_are_held_to_the_rate() -> None:
     jobs = [every(SECOND) for _ in range(300)]
     found = forecast(at_rate(100.0, *jobs), START, MINUTE, 60)

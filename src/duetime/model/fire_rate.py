@@ -11,7 +11,7 @@ later, so that occurrences which pass while a fire waits are an estimate: `Paced
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
@@ -148,7 +148,8 @@ class _Bucket:
 def paced(
     jobs: Sequence[ComingJob], rate: float, now: datetime, start: datetime, end: datetime, most: int = MOST_FIRES
 ) -> Paced:
-    """The runs that are due in a time: those whose cursors fire first come first, each as early as the rate allows."""
+    """The runs that are due in a time: those whose cursors fire first come first, each as early as the rate allows.
+    Cursors that come into view at the same moment may fire in any order, so each of them may be the last."""
     bucket = _Bucket(rate, now)
     cursors = [(job.scan_at or job.next_fire_at - LOOK_AHEAD, place, job) for place, job in enumerate(jobs)]
     heapify(cursors)
@@ -156,25 +157,29 @@ def paced(
     runs: list[tuple[int, datetime]] = []
     changed = False
     while left and cursors:
-        in_view, place, job = cursors[0]
+        in_view = cursors[0][0]
         if most <= 0:
             return Paced(runs, max(start, in_view), changed)  # no cursor is due before it comes into view
-        most -= 1
+        together = []
+        while cursors and cursors[0][0] == in_view:
+            together.append(heappop(cursors)[1:])
+        most -= len(together)
         arrived = max(in_view, now)
-        at = bucket.take(arrived)
-        fire = _fire(job, at)
-        if fire is not None and at > arrived and (job.next_fire_at < at + _LATE or job.owed is not None):
-            changed = changed or not _same(_fire(job, arrived), _fire(job, at + _LATE))
-        left -= _matters(job, end)
-        if fire is None or fire.next_fire_at is None or fire.scan_at is None:
-            heappop(cursors)
-        else:
-            made = job.made + len(fire.runs)
-            following = msgspec.structs.replace(job, next_fire_at=fire.next_fire_at, made=made, owed=None)
-            left += _matters(following, end)
-            heapreplace(cursors, (max(fire.scan_at, at), place, following))
-        if fire is not None:
+        moments = [bucket.take(arrived) for _ in together]
+        latest = moments[-1] + _LATE
+        for (place, job), at in zip(together, moments, strict=True):
+            fire = _fire(job, at)
+            if fire is not None and moments[-1] > arrived and (job.next_fire_at < latest or job.owed is not None):
+                changed = changed or not _same(_fire(job, arrived), _fire(job, latest))
+            left -= _matters(job, end)
+            if fire is None:
+                continue
             runs += [(place, run) for run in fire.runs if start <= run < end]
+            if fire.next_fire_at is not None and fire.scan_at is not None:
+                made = job.made + len(fire.runs)
+                following = msgspec.structs.replace(job, next_fire_at=fire.next_fire_at, made=made, owed=None)
+                left += _matters(following, end)
+                heappush(cursors, (max(fire.scan_at, at), place, following))
     return Paced(runs, end, changed)
 
 
