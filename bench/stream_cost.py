@@ -24,7 +24,7 @@ from bench.report import Report, console
 from bench.stores import migrated
 from bench.stream_doc import COST, HISTORY, ID, WAITING
 from bench.streamed import Publisher, apart, new_job, publishing
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_TENANT, Options
+from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_TENANT, INTERNAL_TENANT, Options
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import NOW, Once, Schedule, make_cron
 from duetime.store.postgres import PostgresStore
@@ -40,8 +40,11 @@ SETTLED = 1.0
 """Seconds after the last start in which all runs end."""
 _DELAY = timedelta(seconds=2)
 _DUE = "update duetime.cursors set next_fire_at = now(), scan_at = now()"
-ENDED = "select count(distinct run_id), count(*) from duetime.history where end_state is not null"
-"""How many runs have ended, and how often."""
+ENDED = f"""
+select count(distinct run_id), count(*) from duetime.history
+where end_state is not null and tenant_id <> {INTERNAL_TENANT}
+"""
+"""How many runs have ended, and how often; canaries do not count."""
 _SIZE = """
 select sum(pg_total_relation_size(i.inhrelid)) from pg_catalog.pg_inherits i where i.inhparent = $1::text::regclass
 """

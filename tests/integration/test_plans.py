@@ -4,6 +4,7 @@ Each is run on tables whose statistics are missing, and again when they are misl
 work with in real life.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from uuid import UUID
@@ -11,12 +12,14 @@ from uuid import UUID
 import pytest
 
 from duetime.engine import scanner
+from duetime.engine.intake import prepare
 from duetime.engine.scanner import plan_fires
 from duetime.ids import new_id
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import FailureClass
+from duetime.model.job import DEFAULT_TENANT
 from duetime.model.retry import Verdict
-from duetime.model.run import Event
+from duetime.model.run import Event, RunState
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore
 from tests.support.databases import FOR_EVER
@@ -207,6 +210,39 @@ async def test_completions_find_their_runs_where_statistics_say_that_there_are_n
         delta = await reads.since(before, "runs_pkey read")
         assert delta["runs scanned"] == 0
         assert delta["runs_pkey read"] <= 8 * BATCH
+    finally:
+        await store.close()
+        postgres.drop_database(name)
+
+
+_ENDED = f"""
+insert into duetime.history (run_id, job_id, tenant_id, lane_id, attempt, fence, lost, attempt_state, end_state, due_at,
+    started_at, first_started_at, finished_at)
+select gen_random_uuid(), gen_random_uuid(), 1, 1 + number % 200, 1, 1, 0, {AttemptState.SUCCEEDED.value},
+    {RunState.SUCCEEDED.value}, now(), now(), now(), now() from generate_series(1, 3000) as number
+"""
+
+
+async def test_what_ended_lately_is_not_compared_with_all_lanes(postgres: Server, plan_log: PlanLog) -> None:
+    """Scans of tables and indexes are forbidden where the end of history is read: each row may not look up its lane."""
+    name = f"plans_{new_id().hex}"
+    dsn = postgres.create_database(name)
+    explained(dsn, name)
+    store = PostgresStore(dsn, pool_size=1)
+    await store.open()
+    try:
+        await store.migrate()
+        jobs = [prepare(task="nothing", args={}, max_payload=100, queue=f"q{number}") for number in range(200)]
+        await store.intake.submit(DEFAULT_TENANT, jobs)
+        async with store.database.connection() as connection:
+            await connection.execute(_ENDED)
+        activity = await store.demand.activity(timedelta(hours=1))
+        assert sum(queue.ended for queue in activity.queues.values()) == 3000
+        await store.figures.recent(DEFAULT_TENANT, timedelta(hours=1), timedelta(minutes=1))
+        plans = [plan for plan in plan_log.plans() if "CTE tail" in plan and "on lanes n" in plan]
+        assert len(plans) == 2
+        for plan in plans:
+            assert not re.search(r"Join Filter: .*lane_id", plan), plan
     finally:
         await store.close()
         postgres.drop_database(name)

@@ -17,8 +17,10 @@ _BLOCKS = 1000
 _DAY = timedelta(days=1)
 _NONE = -1
 # Only a scan by block number reads just the end of a large table. The planner must choose it even for a day that was
-# empty when the statement was planned.
-_BY_BLOCK = off("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_seqscan", "jit")
+# empty when the statement was planned. A nested loop would then walk over all lanes for each lane that it looks up.
+_BY_BLOCK = off(
+    "enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_seqscan", "enable_nestloop", "jit"
+)
 
 
 class RecentRole(Role):

@@ -28,10 +28,14 @@ lags as materialized (
     select extract(epoch from m.started_at - m.due_at)::float8 as lag from mine m
     where m.first_started_at is null and m.started_at is not null
 ),
-tasks as (
-    select n.task, count(*) filter (where m.attempt_state in (AttemptState.FAILED, AttemptState.LOST)) as failed,
+by_lane as materialized (
+    select m.lane_id, count(*) filter (where m.attempt_state in (AttemptState.FAILED, AttemptState.LOST)) as failed,
         count(*) as attempts
-    from mine m join duetime.lanes n on n.id = m.lane_id group by n.task
+    from mine m group by m.lane_id
+),
+tasks as (
+    select n.task, sum(l.failed)::bigint as failed, sum(l.attempts)::bigint as attempts
+    from by_lane l join duetime.lanes n on n.id = l.lane_id group by n.task
 )
 select 'step' as kind, floor(extract(epoch from m.finished_at - :since) / :step::float8)::int as number, m.attempt_state,
     m.end_state, null as name, count(*)::float8 as value
@@ -48,13 +52,18 @@ select 'seen', t.day, null, null, null, extract(epoch from min(t.finished_at) - 
 -- activity: what ended lately by tenant and queue, from the same blocks; since the begin of the covered period. The id of
 -- a run that was due when it was submitted begins with the time of its job's id: no schedule foretold it
 with {tail},
-edge as materialized (select greatest(:since, (select min(t.finished_at) from tail t where t.day = :cut)) as since)
-select n.tenant_id, n.queue, e.since, count(*) filter (where t.end_state is not null) as ends,
-    count(*) filter (where t.end_state is not null and t.due_at >= e.since) as arrived,
-    count(*) filter (where t.end_state is not null and t.due_at >= e.since
-        and left(t.run_id::text, 13) = left(t.job_id::text, 13)) as unplanned,
-    count(t.started_at) as tried, coalesce(sum(extract(epoch from t.finished_at - t.started_at)), 0)::float8 as busy
-from edge e join tail t on t.finished_at >= e.since join duetime.lanes n on n.id = t.lane_id group by 1, 2, 3;
+edge as materialized (select greatest(:since, (select min(t.finished_at) from tail t where t.day = :cut)) as since),
+by_lane as materialized (
+    select t.lane_id, e.since, count(*) filter (where t.end_state is not null) as ends,
+        count(*) filter (where t.end_state is not null and t.due_at >= e.since) as arrived,
+        count(*) filter (where t.end_state is not null and t.due_at >= e.since
+            and left(t.run_id::text, 13) = left(t.job_id::text, 13)) as unplanned,
+        count(t.started_at) as tried, coalesce(sum(extract(epoch from t.finished_at - t.started_at)), 0)::float8 as busy
+    from edge e join tail t on t.finished_at >= e.since group by t.lane_id, e.since
+)
+select n.tenant_id, n.queue, l.since, sum(l.ends)::bigint as ends, sum(l.arrived)::bigint as arrived,
+    sum(l.unplanned)::bigint as unplanned, sum(l.tried)::bigint as tried, sum(l.busy) as busy
+from by_lane l join duetime.lanes n on n.id = l.lane_id group by 1, 2, 3;
 
 -- template sizes(kind)
 select i.tenant_id, i.stretch, '{kind}', greatest(length(i.{kind}) - 2, 0) * 100 + substr(i.{kind}, 1, 2)::int, count(*)::int, null
