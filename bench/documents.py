@@ -35,9 +35,10 @@ ORDER = (
 EXPLAINED = {
     **dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored"), "0018-where-the-time-goes.md"),
     **dict.fromkeys(("stream", "spike"), "0028-workers-on-streams.md"),
+    **dict.fromkeys(("stream, App.submit", "stream, http single"), "0026-submitting-to-streams.md"),
     "archive": "0029-archived-history.md",
 }
-"""The decision records that say what a figure of a scenario is made of."""
+"""The decision records that say what a figure of a scenario, or of one variant of it, is made of."""
 
 HEAD = """# Performance
 
@@ -143,7 +144,7 @@ def _summary(found: list[dict[str, Any]]) -> str:
             )
             if reached is False or (stretch is not None and not stretch["reached"]):
                 wanted = target if reached is False else f"the stretch of {_show(stretch['at'])}"
-                missed.append(f"- {body['scenario']}, {variant}: {figure} misses {wanted}. {_explained(body)}")
+                missed.append(f"- {body['scenario']}, {variant}: {figure} misses {wanted}. {_explained(body, variant)}")
     return "\n".join([*lines, "", *(missed or ["All targets are reached."])])
 
 
@@ -151,9 +152,10 @@ def _stretched(stretch: dict[str, Any] | None) -> str:
     return "" if stretch is None else f"{_show(stretch['at'])}: {'✓' if stretch['reached'] else 'not reached'}"
 
 
-def _explained(body: dict[str, Any]) -> str:
+def _explained(body: dict[str, Any], variant: str) -> str:
     """The record that explains the difference."""
-    record = EXPLAINED.get(body["scenario"])
+    scenario = body["scenario"]
+    record = EXPLAINED.get(f"{scenario}, {variant}", EXPLAINED.get(scenario))
     if record is None:
         return "No decision record explains it yet."
     title = (DOCS / "decisions" / record).read_text().split("\n", 1)[0].partition(". ")[2]
