@@ -9,8 +9,8 @@ first message that is not done, and the text describes those after it:
 Both are committed before a message is handed out. The next owner of the partition therefore knows what may have been
 started: it delivers those messages as redelivered, and skips the ones that are done.
 
-A commit takes milliseconds. So one that is made anyway also says of the messages that the owner has read that they may
-have been started: those can be handed out at once. An owner that leaves takes back what it did not start.
+A commit takes milliseconds. So the owner says of all messages that it has read that they may have been started, and can
+hand them out at once. An owner that leaves takes back what it did not start.
 """
 
 from base64 import b64decode, b64encode
@@ -29,9 +29,10 @@ class PartitionOffsets:
 
     def __init__(self, offset: int, doubtful_to: int, done: Iterable[int] = ()) -> None:
         """`offset`: the first that is not done; `doubtful_to`: those below it may have been started before."""
-        self.offset = self.announced_to = offset
-        """`announced_to`: Kafka knows that messages below it may have been started."""
+        self.offset = offset
         self.started_to = max(offset, doubtful_to)
+        self.announced_to = offset
+        """Kafka knows that messages below it may have been started."""
         self.next = offset
         """What is to be handed out next; those below it were."""
         self.held = 0

@@ -37,8 +37,8 @@ _POLL_WITH_WORK = 0.01
 """The same while messages are held, which may have to be committed."""
 MAY_WAIT = 0.05
 """Seconds that a commit of what is done may wait for another one: each takes Kafka milliseconds, also of one offset."""
-_TO_COMMIT = 0.02
-"""Seconds for which the thread expects a commit, after a waiting fetch was given something."""
+_REBALANCING = 0.02
+"""Seconds between tries to commit during a rebalance."""
 _IDLE = 1.0
 """Seconds without demand after which the partitions are paused, so that only rebalances are served."""
 TIMEOUT = 5.0
@@ -282,7 +282,8 @@ class StreamReader:
 
     def _must_commit(self) -> bool:
         now = monotonic()
-        return any(commit.at <= now for commit in self._commits)
+        with self._changed:  # callers of `commit` add to them meanwhile
+            return any(commit.at <= now for commit in self._commits)
 
     def _may_commit(self) -> bool:
         return bool(self._read) or any(part.offsets.held for part in self._parts.values())
@@ -305,7 +306,7 @@ class StreamReader:
             if code == KafkaError.REBALANCE_IN_PROGRESS:
                 with self._changed:
                     self._commits.extendleft(reversed([each for each in commits if monotonic() < each.deadline]))
-                    self._changed.wait(_TO_COMMIT)
+                    self._changed.wait(_REBALANCING)
                 commits = [each for each in commits if monotonic() >= each.deadline]
             self._answer(commits, self._fenced() if code in _FENCED else unavailable(error))
         else:
