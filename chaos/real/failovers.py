@@ -74,7 +74,11 @@ class Failovers:
 
     async def _watch(self, strike: Strike, old: Host, struck: float, at: datetime) -> None:
         others = [host for host in self._patroni.hosts if host != old]
-        new, elected = await asyncio.to_thread(_elected, others)
+        try:
+            new, elected = await asyncio.to_thread(_elected, others)
+        except TimeoutError as error:
+            error.add_note(await asyncio.to_thread(self._patroni.said))
+            raise
         completed = await asyncio.to_thread(_completed, new, at)
         figures = {"election": round(elected - struck, 2), "gap": round(completed - struck, 2)}
         # What the old leader had acknowledged alone is lost with it, unless a standby had to confirm it.

@@ -118,20 +118,31 @@ class Patroni:
         return None
 
     def all_follow(self) -> None:
-        """Wait until all other hosts follow the leader, and one of them synchronously where that is asked for."""
+        """Wait until all other hosts follow the leader, and one of them synchronously where that is asked for.
+
+        Patroni is asked, not PostgreSQL: for a loop, commits wait for a standby that etcd does not name yet, and
+        without a leader in that time no host may be elected.
+        """
 
         def follow() -> bool | None:
             leader = self.leader()
             if leader is None:
                 return None
-            with contextlib.suppress(psycopg.Error), psycopg.connect(leader.dsn(), connect_timeout=2) as connection:
-                states = connection.execute("select sync_state from pg_stat_replication where state = 'streaming'")
-                found = [row[0] for row in states.fetchall()]
-                if len(found) == len(self.hosts) - 1 and ("sync" in found or not self.synchronous):
-                    return True
-            return None
+            with urllib.request.urlopen(f"http://{leader.address}:{_API}/cluster", timeout=5) as answer:
+                members = json.load(answer)["members"]
+            roles = [member["role"] for member in members if member["state"] in ("running", "streaming")]
+            complete = len(roles) == len(self.hosts) and "leader" in roles
+            return (complete and ("sync_standby" in roles or not self.synchronous)) or None
 
         _insist(follow)
+
+    def said(self, lines: int = 15) -> str:
+        """The last that Patroni logged on each host."""
+        ends = []
+        for host in self.hosts:
+            logged = (host.folder.parent / f"{host.name}.log").read_text(errors="replace").splitlines()
+            ends.append("\n  ".join([f"{host.name}:", *logged[-lines:]]))
+        return "\n".join(ends)
 
     def kill(self, host: Host) -> None:
         """As if its power failed: Patroni and PostgreSQL are gone, and nothing was told to anybody."""

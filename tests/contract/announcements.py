@@ -4,6 +4,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tests.support.unclaimed import unclaimed
+
 
 class Announcements:
     """What a store has announced since the last check."""
@@ -22,12 +24,7 @@ class Announcements:
 
     async def check(self) -> int:
         """How many runs became claimable since the last check, or will be sooner: it must have been announced."""
-        look = await self._store.claims.look([lane.id for lane in await self._store.claims.lanes()], 1000)
-        waiting = {
-            (run_id, sight.lane_id): ready_at
-            for sight in look.sights
-            for run_id, ready_at in zip(sight.run_ids, sight.ready_at, strict=True)
-        }
+        waiting = {(run.run_id, run.lane_id): run.ready_at for run in await unclaimed(self._store)}
         fresh = [place for place, at in waiting.items() if place not in self._known or at < self._known[place]]
         assert self.heard or not fresh, f"{len(fresh)} runs became claimable, and this was not announced"
         self._known, self.heard = waiting, False

@@ -10,6 +10,7 @@ from duetime.model.job import Options, encode_options
 from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, Hand, hand, job, submit
 from tests.contract.worlds import Time, World
+from tests.support.unclaimed import unclaimed
 
 POLICY = BreakerPolicy()
 
@@ -165,8 +166,7 @@ async def put_off_while_it_probes(store: Store, time: Time, worker: Hand, most: 
 
 async def furthest(store: Store, time: Time) -> float:
     """How many seconds ahead the last run of all lanes is ready."""
-    look = await store.claims.look([lane.id for lane in await store.claims.lanes()], 1000)
-    return max((ready_at - time.now).total_seconds() for sight in look.sights for ready_at in sight.ready_at)
+    return max((run.ready_at - time.now).total_seconds() for run in await unclaimed(store))
 
 
 async def test_those_with_keys_come_within_its_time_too(store: Store, time: Time) -> None:

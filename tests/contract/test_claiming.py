@@ -157,7 +157,7 @@ async def test_every_claim_raises_the_fence_and_nothing_lowers_it(store: Store, 
     assert fences == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_look_shows_the_heads_of_lanes_ready_or_not(store: Store, time: Time) -> None:
+async def test_a_look_shows_what_is_ready_in_each_lane_and_what_comes_next(store: Store, time: Time) -> None:
     worker = await hand(store)
     near = await submit(store, job(Once(delay=timedelta(seconds=5))))
     ready = await submit(store, job())
@@ -173,6 +173,9 @@ async def test_a_look_shows_the_heads_of_lanes_ready_or_not(store: Store, time: 
     await worker.claim()
     (sight,) = (await store.claims.look([second.id, first.id], 10)).sights
     assert sight.lane_id == first.id
+    assert sight.run_ids == (near.run_id,), "what comes after that is not worth reading"
+    time.advance(seconds=6)
+    (sight,) = (await store.claims.look([first.id, second.id], 10)).sights
     assert sight.run_ids == (near.run_id, far.run_id)
 
 

@@ -20,6 +20,7 @@ from tests.contract.announcements import Announcements
 from tests.contract.hands import LEASE, STRANGER, TENANT, fire, hand, job, reap, submit
 from tests.contract.test_graphs import graph
 from tests.contract.worlds import Time
+from tests.support.unclaimed import unclaimed
 
 DAY = timedelta(days=1)
 
@@ -144,8 +145,7 @@ async def test_what_waited_for_a_limit_is_announced(store: Store, time: Time) ->
 
 async def announced_runs(store: Store) -> list[Announcement]:
     """All that wait, as they would be announced."""
-    look = await store.claims.look([lane.id for lane in await store.claims.lanes()], 100)
-    return [Announcement(run_id, sight.lane_id) for sight in look.sights for run_id in sight.run_ids]
+    return [Announcement(run.run_id, run.lane_id) for run in await unclaimed(store)]
 
 
 async def test_announced_runs_are_claimed_once_and_no_others(store: Store, time: Time) -> None:

@@ -49,7 +49,7 @@ from tests.contract.hands import (
     snoozed,
     succeeded,
 )
-from tests.contract.reference import Reference
+from tests.contract.reference import Reference, RefRun
 from tests.contract.worlds import START, PostgresWorld, SqliteWorld, World
 from tests.support.depth import DEEP
 
@@ -238,8 +238,13 @@ class Machine(RuleBasedStateMachine):
         look = self.run(self.store.claims.look(list(lanes), depth))
         assert look.now == self.model.now
         seen = {lanes[sight.lane_id]: list(zip(sight.ready_at, sight.run_ids, strict=True)) for sight in look.sights}
-        expected = {lane: self.model.waiting_in(lane)[:depth] for lane in lanes.values()}
+        expected = {lane: self._head(lane, depth) for lane in lanes.values()}
         assert seen == {lane: [(run.ready_at, run.id) for run in runs] for lane, runs in expected.items() if runs}
+
+    def _head(self, lane: LaneKey, depth: int) -> list[RefRun]:
+        waiting = self.model.waiting_in(lane)
+        ready = sum(run.ready_at <= self.model.now for run in waiting)
+        return waiting[: min(depth, ready + 1)]
 
     @precondition(lambda self: any(run.worker_id is None for run in self.model.live()))
     @rule(number=worker_numbers, take=st.integers(1, 4), again=sometimes, dead=sometimes)

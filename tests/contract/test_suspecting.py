@@ -14,6 +14,7 @@ from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS
 from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
+from tests.support.unclaimed import unclaimed
 
 EVERY = Every(timedelta(seconds=20))
 GREET = (TENANT, "greet")
@@ -22,8 +23,7 @@ GREET = (TENANT, "greet")
 async def waiting(store: Store) -> Mapping[UUID, int]:
     """How the runs that wait would be tried, going by their lanes."""
     lanes = {lane.id: lane.key.trial for lane in await store.claims.lanes()}
-    look = await store.claims.look(list(lanes), 100)
-    return {run_id: lanes[sight.lane_id] for sight in look.sights for run_id in sight.run_ids}
+    return {run.run_id: lanes[run.lane_id] for run in await unclaimed(store)}
 
 
 async def die(store: Store, time: Time) -> None:

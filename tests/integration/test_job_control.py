@@ -13,6 +13,7 @@ from duetime.model.job import Options
 from duetime.model.schedule import make_cron
 from duetime.store.address import store_in_memory
 from duetime.testing import harness
+from tests.support.unclaimed import unclaimed
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 JITTERED = Options(jitter=30.0)
@@ -128,9 +129,9 @@ async def test_a_herd_at_nine_is_spread_over_its_jitter() -> None:
         scanner = Scanner(store)
         while await scanner.tick() == 0:
             pass
-        look = await store.claims.look([lane.id for lane in await store.claims.lanes()], 20_000)
+        waiting = await unclaimed(store)
     await store.close()
-    seconds = Counter(int((at - NINE).total_seconds()) for sight in look.sights for at in sight.ready_at)
+    seconds = Counter(int((at - NINE).total_seconds()) for _, _, at in waiting)
     assert sum(seconds.values()) == 10_000
     assert set(seconds) == set(range(30)), "none before its time, none later than its jitter"
     assert max(seconds.values()) <= 2 * 10_000 / 30

@@ -5,7 +5,8 @@ work with in real life.
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from uuid import UUID
 
@@ -20,11 +21,13 @@ from duetime.model.failure import FailureClass
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.retry import Verdict
 from duetime.model.run import Event, RunState
-from duetime.model.worker import WorkerInfo
+from duetime.model.worker import Seat, WorkerInfo
 from duetime.store.postgres import PostgresStore
+from duetime.store.protocol.ready import Announcement
 from tests.support.databases import FOR_EVER
 from tests.support.plans import PlanLog, Reads, explained
 from tests.support.postgres import Server
+from tests.support.unclaimed import unclaimed
 
 ROWS = 200_000
 BATCH = 500
@@ -186,8 +189,9 @@ async def test_firing_passes_over_no_backlog(
         assert "Seq Scan" not in rest, plan
 
 
-async def test_completions_find_their_runs_where_statistics_say_that_there_are_none(postgres: Server) -> None:
-    """After a quiet night the table is empty, and known to be: a plan made then has to hold for the herd at nine."""
+@asynccontextmanager
+async def _quiet_night(postgres: Server) -> AsyncIterator[tuple[PostgresStore, UUID]]:
+    """A store with one connection, whose table of runs is known to be empty, and a worker."""
     name = f"plans_{new_id().hex}"
     store = PostgresStore(postgres.create_database(name), pool_size=1)
     await store.open()
@@ -195,24 +199,73 @@ async def test_completions_find_their_runs_where_statistics_say_that_there_are_n
         await store.migrate()
         worker = WorkerInfo(new_id(), "test", ("nothing",), (), BATCH)
         await store.leases.register(worker, FOR_EVER)
+        # Its lane is known to the process: one that is not may have limits.
+        await store.intake.submit(DEFAULT_TENANT, [prepare(task="nothing", args={}, max_payload=100)])
         async with store.database.connection() as connection:
-            await connection.execute(_RUNS.replace(str(ROWS), "1000"))
-            await connection.execute("delete from duetime.runs")
+            await connection.execute("alter table duetime.runs set (autovacuum_enabled = false)")
+            await connection.execute("truncate duetime.runs")  # nor has it pages of its own, as after VACUUM FULL
             await connection.execute("vacuum analyze duetime.runs")
-        await _end_in_every_way(store, worker.id, [])  # the plans of this connection are made now
-        async with store.database.connection() as connection:
-            await connection.execute(_RUNS.split(";")[1].replace(str(ROWS), "20000"))
-        claimed = await store.claims.claim(worker.id, 1, [(1, BATCH)])
-        assert len(claimed) == BATCH
-        reads = Reads(store)
-        before = await reads.now()
-        await _end_in_every_way(store, worker.id, claimed)
-        delta = await reads.since(before, "runs_pkey read")
-        assert delta["runs scanned"] == 0
-        assert delta["runs_pkey read"] <= 8 * BATCH
+        yield store, worker.id
     finally:
         await store.close()
         postgres.drop_database(name)
+
+
+async def _herd(store: PostgresStore) -> None:
+    """All at one moment, so that no mark leaves any of them out."""
+    async with store.database.connection() as connection:
+        await connection.execute(_RUNS.split(";")[1].replace(str(ROWS), "20000").replace("number *", "0 *"))
+
+
+_Claim = Callable[[PostgresStore, UUID, int, Sequence[Announcement]], Awaitable[Sequence[Claimed]]]
+
+
+async def _from_lanes(
+    store: PostgresStore, worker: UUID, number: int, runs: Sequence[Announcement]
+) -> Sequence[Claimed]:
+    return await store.claims.claim(worker, number, [(1, BATCH)])
+
+
+async def _announced(
+    store: PostgresStore, worker: UUID, number: int, runs: Sequence[Announcement]
+) -> Sequence[Claimed]:
+    return await store.claims.claim_announced(worker, number, runs)
+
+
+async def _dealt(store: PostgresStore, worker: UUID, number: int, runs: Sequence[Announcement]) -> Sequence[Claimed]:
+    dealt = await store.claims.claim_many([Seat(worker, number, BATCH)], [(1, BATCH)])
+    return dealt.get(worker, [])
+
+
+@pytest.mark.parametrize("claim", [_from_lanes, _announced, _dealt])
+async def test_claims_read_what_they_take_where_statistics_say_that_there_is_nothing(
+    postgres: Server, claim: _Claim
+) -> None:
+    async with _quiet_night(postgres) as (store, worker):
+        assert not await claim(store, worker, 1, [Announcement(new_id(), 1)])  # the plan of this connection is made
+        await _herd(store)
+        runs = [Announcement(run.run_id, run.lane_id) for run in (await unclaimed(store))[:BATCH]]
+        reads = Reads(store)
+        before = await reads.now()
+        assert len(await claim(store, worker, 2, runs)) == BATCH
+        delta = await reads.since(before, "runs updated")
+        assert delta["runs scanned"] == delta["runs_of_job read"] == 0
+        assert delta["runs_pkey read"] + delta["runs_ready read"] <= 4 * BATCH
+
+
+async def test_completions_find_their_runs_where_statistics_say_that_there_are_none(postgres: Server) -> None:
+    """After a quiet night the table is empty, and known to be: a plan made then has to hold for the herd at nine."""
+    async with _quiet_night(postgres) as (store, worker):
+        await _end_in_every_way(store, worker, [])  # the plans of this connection are made now
+        await _herd(store)
+        claimed = await store.claims.claim(worker, 1, [(1, BATCH)])
+        assert len(claimed) == BATCH
+        reads = Reads(store)
+        before = await reads.now()
+        await _end_in_every_way(store, worker, claimed)
+        delta = await reads.since(before, "runs_pkey read")
+        assert delta["runs scanned"] == 0
+        assert delta["runs_pkey read"] <= 8 * BATCH
 
 
 _ENDED = f"""

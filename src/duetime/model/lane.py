@@ -100,7 +100,8 @@ class LaneChanges(NamedTuple):
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):
-    """What a look sees at the head of a lane: its first unclaimed runs, in claim order."""
+    """What a look sees at the head of a lane: its first unclaimed runs in claim order, of which at most the last one is
+    not ready yet."""
 
     lane_id: int
     ready_at: tuple[datetime, ...]

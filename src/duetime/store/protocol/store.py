@@ -212,7 +212,8 @@ class Claims(Ready, Protocol):
         """The weights of tenants, and the limits that are set. Claimers call this at least once a second."""
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
-        """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are omitted."""
+        """The first `depth` unclaimed runs of each lane that are ready, and unless there are so many, the one that is
+        ready next. Lanes without unclaimed runs are omitted."""
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         """Lease up to `take` ready runs of each (lane, take), earliest `ready_at` first, then by id.

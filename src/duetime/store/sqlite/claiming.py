@@ -45,7 +45,7 @@ class ClaimingRole(Role):
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         def work(connection: Connection, now: int) -> tuple[int, list[tuple[Any, ...]]]:
-            return now, connection.rows("look", {"lane_ids": listed(lane_ids), "depth": depth})
+            return now, connection.rows("look", {"lane_ids": listed(lane_ids), "depth": depth, "now": now})
 
         now, rows = await self.database.run(work)
         return Look(moment(now), tuple(_sight(lane_id, _heads.decode(seen)) for lane_id, seen in rows if seen), depth)

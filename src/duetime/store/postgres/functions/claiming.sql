@@ -4,7 +4,9 @@
 -- the moment of ANALYZE nothing may have been claimed, or everything), and a plan that sorts a lane or joins without the
 -- primary key is a thousand times slower. The settings hold for one call, so no session state stays on a connection.
 
--- The first unclaimed runs of each lane above its low-water mark, ready or not; of lanes that have some.
+-- Of each lane above its low-water mark: the first unclaimed runs that are ready, and unless there are so many, the one
+-- that is ready next. Of the lanes that have such runs. A lane may have a hundred thousand that are due tomorrow: each
+-- look would read many of them in vain.
 create or replace function duetime.look(lanes integer[], marks timestamptz[], depth integer)
 returns table (lane integer, ready timestamptz[], ids uuid[])
 language plpgsql stable
@@ -12,18 +14,33 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set j
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    moment constant timestamptz := duetime.now();
 begin
     return query
-    select l.lane, seen.ready, seen.ids
+    select l.lane, seen.ready || coming.ready, seen.ids || coming.ids
     from unnest(look.lanes, look.marks) as l(lane, mark)
+    cross join lateral (
+        select r.ready_at as at from duetime.runs r
+        where r.lane_id = l.lane and r.ready_at >= l.mark and r.worker_id is null
+        order by r.ready_at, r.id limit 1
+    ) first
     cross join lateral (
         select array_agg(r.ready_at) as ready, array_agg(r.id) as ids from (
             select r.ready_at, r.id from duetime.runs r
-            where r.lane_id = l.lane and r.ready_at >= l.mark and r.worker_id is null
+            where first.at <= moment and r.lane_id = l.lane and r.ready_at >= first.at and r.ready_at <= moment
+                and r.worker_id is null
             order by r.ready_at, r.id limit look.depth
         ) r
     ) seen
-    where seen.ready is not null;
+    cross join lateral (
+        select array_agg(r.ready_at) as ready, array_agg(r.id) as ids from (
+            select r.ready_at, r.id from duetime.runs r
+            where coalesce(cardinality(seen.ids), 0) < look.depth and r.lane_id = l.lane
+                and r.ready_at >= first.at and r.ready_at > moment and r.worker_id is null
+            order by r.ready_at, r.id limit 1
+        ) r
+    ) coming;
 end $$;
 
 -- What claims have in common.
@@ -110,7 +127,7 @@ begin
         cross join lateral (
             select r.ctid as place from duetime.runs r
             where r.id = x.id and r.lane_id = x.lane and r.ready_at <= duetime.now() and r.worker_id is null
-                and r.tenant_id = o.tenant_id
+                and r.tenant_id is not distinct from o.tenant_id
             for update skip locked
         ) r
     ),

@@ -1,6 +1,7 @@
 -- cancel_waiting: end runs that wait
 with done as (
-    delete from duetime.runs where tenant_id = :tenant_id and id = any(:ids::uuid[]) and worker_id is null returning *
+    delete from duetime.runs
+    where tenant_id is not distinct from :tenant_id and id = any(:ids::uuid[]) and worker_id is null returning *
 ),
 kept as (
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
@@ -16,7 +17,7 @@ where (select l.until > duetime.now() from duetime.listening l where l.one) havi
 -- ask_to_stop: ask the workers of running runs to stop them
 with asked as (
     update duetime.runs set cancel_requested = true
-    where tenant_id = :tenant_id and id = any(:ids::uuid[]) and worker_id is not null
+    where tenant_id is not distinct from :tenant_id and id = any(:ids::uuid[]) and worker_id is not null
     returning id, worker_id
 )
 insert into duetime.cancels (worker_id, run_id, requested_at, replaced)
@@ -30,7 +31,9 @@ select 1 from duetime.cursors where job_id = :job_id for update;
 select job_id from duetime.cursors where job_id = any(:ids::uuid[]) order by job_id for update;
 
 -- lock_runs: hold runs against completion
-select id from duetime.runs where tenant_id = :tenant_id and id = any(:ids::uuid[]) order by id for update;
+select id from duetime.runs where tenant_id is not distinct from :tenant_id and id = any(:ids::uuid[])
+-- by bytes, or the index of ids might be read whole for its order
+order by uuid_send(id) for update;
 
 -- hold_against_pauses: hold the jobs of runs that wait again unstarted; returns one that another transaction holds
 with returned as materialized (

@@ -65,7 +65,7 @@ returning id, tenant_id;
 -- follow_runs: wait for the ends of these runs; one that waits is ready anew, above the mark of any claim that passed it
 update duetime.runs
 set followed = true, ready_at = case when worker_id is null then greatest(ready_at, duetime.clock()) else ready_at end
-where tenant_id = :tenant_id and id = any(:ids::uuid[])
+where tenant_id is not distinct from :tenant_id and id = any(:ids::uuid[])
 returning job_id;
 
 -- ends_of_jobs: how the newest runs of jobs ended that are over; without a state those that were deleted

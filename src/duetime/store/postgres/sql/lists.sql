@@ -146,7 +146,7 @@ wanted as materialized (
 looked as materialized (
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
         r.started_at, r.first_started_at, r.options
-    from wanted w cross join lateral (select * from duetime.runs r where r.id = w.id and r.tenant_id = :tenant_id limit 1) r
+    from wanted w cross join lateral (select * from duetime.runs r where r.id = w.id and r.tenant_id is not distinct from :tenant_id limit 1) r
 ),
 found as (
     select l.id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
@@ -252,7 +252,8 @@ select w.id as job_id, (
 from unnest(:ids::uuid[]) as w(id);
 
 -- jobs_of_runs: the jobs of runs in any home
-select r.id as run_id, r.job_id from duetime.runs r where r.id = any(:ids::uuid[]) and r.tenant_id = :tenant_id
+select r.id as run_id, r.job_id from duetime.runs r
+where r.id = any(:ids::uuid[]) and r.tenant_id is not distinct from :tenant_id
 union
 select h.run_id, h.job_id from unnest(:ids::uuid[]) as w(id) cross join lateral (
     select h.run_id, h.job_id from duetime.history h where h.tenant_id = :tenant_id and h.run_id = w.id

@@ -69,7 +69,7 @@ where tenant_id = :tenant_id and job_id = :job_id
 order by uuid_send(id) for update;
 
 -- withdraw_run: take back one run that no worker has ever held; this is not an end state
-delete from duetime.runs where tenant_id = :tenant_id and id = :run_id and fence = 0;
+delete from duetime.runs where tenant_id is not distinct from :tenant_id and id = :run_id and fence = 0;
 
 -- paused_jobs: of runs that wait again unstarted, the jobs that are paused, each with its cursor
 select j.id, j.tenant_id, j.schedule, c.next_fire_at, c.last_fire_at, c.owed

@@ -101,7 +101,7 @@ from duetime.history h join duetime.lanes l on l.id = h.lane_id
 where h.tenant_id = :tenant_id and h.run_id = :run_id and h.end_state is not null order by h.fence desc limit 1;
 
 -- what_is_run: what a run belongs to, in either home
-select job_id, options from duetime.runs where tenant_id = :tenant_id and id = :run_id
+select job_id, options from duetime.runs where tenant_id is not distinct from :tenant_id and id = :run_id
 union all
 select job_id, options from duetime.history
 where tenant_id = :tenant_id and run_id = :run_id and end_state is not null;

@@ -22,7 +22,8 @@ update duetime.notifying set number = :number where one and number < :number;
 select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, r.first_started_at, null as finished_at,
     null as failure, null as error, r.options
 from duetime.runs r join duetime.lanes l on l.id = r.home_lane
-where r.id = any(:ids::uuid[]) and r.tenant_id = :tenant_id and (:started::timestamptz is null or r.started_at = :started);
+where r.id = any(:ids::uuid[]) and r.tenant_id is not distinct from :tenant_id
+    and (:started::timestamptz is null or r.started_at = :started);
 
 -- news_of_attempts: what they say about attempts that started, or ended, at a moment; else about ended runs
 select h.run_id as id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.first_started_at, h.finished_at,

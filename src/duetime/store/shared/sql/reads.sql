@@ -21,6 +21,9 @@ select r.id, r.job_id, r.tenant_id, l.task, l.queue, l.tier, r.lane_id, r.attemp
     r.ready_at, r.started_at, r.first_started_at, r.worker_id, w.lease_until, r.args, r.options, r.timeout_ms, r.progress, r.message,
     (select g.logs from duetime.live_logs g where g.run_id = r.id and g.fence = r.fence) as logs
 from duetime.runs r join duetime.lanes l on l.id = r.home_lane left join duetime.workers w on w.id = r.worker_id
-where r.tenant_id = :tenant_id and (r.id = :run_id or r.job_id = :job_id)
+where r.tenant_id is not distinct from :tenant_id and r.id = any(array(
+    select :run_id::uuid
+    union all
+    select o.id from duetime.runs o where o.tenant_id = :tenant_id and o.job_id = :job_id))
 -- by bytes, or the index of ids might be read whole for its order
 order by uuid_send(r.id) desc limit :limit;

@@ -7,7 +7,7 @@ delete from duetime.keys where tenant_id = :tenant_id and kind = 'k' and key = :
 
 -- ready_now: let a run that waits for its next try start now
 update duetime.runs set ready_at = duetime.clock()
-where tenant_id = :tenant_id and id = :run_id and worker_id is null and lane_id is not null
+where tenant_id is not distinct from :tenant_id and id = :run_id and worker_id is null and lane_id is not null
     and (attempt > 0 or lost > 0) and ready_at > duetime.clock();
 
 -- ended_run: the end of a run, as history has it

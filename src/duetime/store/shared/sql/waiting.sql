@@ -1,10 +1,12 @@
 -- waiting_run: a live run, and what of its tenant and queue may hold it
 select r.id, r.job_id, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.waits, r.parked_by, r.put_off_by,
     r.options, l.task, l.queue, l.tier, l.trial, t.state as tenant, t.running_runs, q.paused_at
-from duetime.runs r join duetime.lanes l on l.id = coalesce(abs(r.lane_id), r.home_lane)
-join duetime.tenants t on t.id = r.tenant_id
+from duetime.tenants t
+cross join lateral (
+    select * from duetime.runs r where r.tenant_id is not distinct from t.id and r.id = :run_id offset 0) r
+join duetime.lanes l on l.id = coalesce(abs(r.lane_id), r.home_lane)
 left join duetime.queues q on q.tenant_id = r.tenant_id and q.name = l.queue
-where r.tenant_id = :tenant_id and r.id = :run_id;
+where t.id = :tenant_id;
 
 -- waiting_run_of_job: the waiting run of a job that starts next
 select id from duetime.runs where tenant_id = :tenant_id and job_id = :job_id and worker_id is null

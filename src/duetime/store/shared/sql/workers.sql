@@ -24,7 +24,7 @@ from duetime.past_workers where coalesce(tenant_id, :tenant_id) = :tenant_id ord
 -- fates_of_runs: what became of runs: where they wait or run, or how they ended
 select r.id as run_id, l.task, null::smallint as end_state, r.attempt, r.lost, r.lane_id, r.worker_id
 from duetime.runs r join duetime.lanes l on l.id = r.home_lane
-where r.tenant_id = :tenant_id and r.id = any(:ids::uuid[])
+where r.tenant_id is not distinct from :tenant_id and r.id = any(:ids::uuid[])
 union all
 select h.run_id, l.task, h.end_state, h.attempt, h.lost, h.lane_id, h.worker_id
 from duetime.history h join duetime.lanes l on l.id = h.lane_id

@@ -1,7 +1,14 @@
--- look: the first unclaimed runs of each lane, ready or not
+-- look: the first unclaimed runs of each lane that are ready, and unless there are so many, the one that is ready next
 select l.value, (
     select json_group_array(json_array(ready_at, lower(hex(id)))) from (
-        select ready_at, id from runs where lane_id = l.value and worker_id is null order by ready_at, id limit :depth)
+        select * from (
+            select ready_at, id from runs
+            where lane_id = l.value and ready_at <= :now and worker_id is null order by ready_at, id limit :depth)
+        union all
+        select * from (
+            select ready_at, id from runs
+            where lane_id = l.value and ready_at > :now and worker_id is null order by ready_at, id limit 1)
+        limit :depth)
     having count(*) > 0)
 from json_each(:lane_ids) l;
 
