@@ -60,7 +60,7 @@ TARGETS = {
 async def run(bench: Bench) -> None:
     report = bench.report("stream", "runs/s")
     runs = bench.knobs.scaled(100_000)
-    report.notes |= {"runs": runs, "runs for a cost": bench.knobs.scaled(200_000, least=1_000), "costs": {}}
+    report.notes |= {"runs": runs, "runs for a cost": bench.knobs.scaled(100_000, least=1_000), "costs": {}}
     with ExitStack() as brokers:
         redis = brokers.enter_context(RedisServer(appendonly="yes", appendfsync="everysec"))
         kafka = None
@@ -124,7 +124,7 @@ async def _submitting(bench: Bench, report: Report, redis: RedisServer) -> None:
 
 async def _costs(bench: Bench, report: Report, redis: RedisServer) -> None:
     """What runs of each kind cost the database, as a part of what they cost through the store."""
-    runs = bench.knobs.scaled(200_000, least=1_000)
+    runs = bench.knobs.scaled(100_000, least=1_000)
     for kind in KINDS:
         streamed = await cost_of(bench, kind, runs, redis.address)
         stored = await cost_of(bench, kind, runs, None)

@@ -190,7 +190,9 @@ async def test_firing_passes_over_no_backlog(
 
 
 @asynccontextmanager
-async def _quiet_night(postgres: Server) -> AsyncIterator[tuple[PostgresStore, UUID]]:
+async def _quiet_night(
+    postgres: Server, how: str = "truncate duetime.runs; vacuum analyze duetime.runs"
+) -> AsyncIterator[tuple[PostgresStore, UUID]]:
     """A store with one connection, whose table of runs is known to be empty, and a worker."""
     name = f"plans_{new_id().hex}"
     store = PostgresStore(postgres.create_database(name), pool_size=1)
@@ -203,8 +205,8 @@ async def _quiet_night(postgres: Server) -> AsyncIterator[tuple[PostgresStore, U
         await store.intake.submit(DEFAULT_TENANT, [prepare(task="nothing", args={}, max_payload=100)])
         async with store.database.connection() as connection:
             await connection.execute("alter table duetime.runs set (autovacuum_enabled = false)")
-            await connection.execute("truncate duetime.runs")  # nor has it pages of its own, as after VACUUM FULL
-            await connection.execute("vacuum analyze duetime.runs")
+            for statement in how.split(";"):
+                await connection.execute(statement)
         yield store, worker.id
     finally:
         await store.close()
@@ -237,12 +239,23 @@ async def _dealt(store: PostgresStore, worker: UUID, number: int, runs: Sequence
     return dealt.get(worker, [])
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        "delete from duetime.runs; analyze duetime.runs",
+        "delete from duetime.runs; vacuum analyze duetime.runs",
+        "truncate duetime.runs; analyze duetime.runs",  # no pages either, as after VACUUM FULL
+        "truncate duetime.runs; vacuum analyze duetime.runs",
+    ],
+)
+@pytest.mark.parametrize("is_planned", [True, False])
 @pytest.mark.parametrize("claim", [_from_lanes, _announced, _dealt])
 async def test_claims_read_what_they_take_where_statistics_say_that_there_is_nothing(
-    postgres: Server, claim: _Claim
+    postgres: Server, claim: _Claim, is_planned: bool, how: str
 ) -> None:
-    async with _quiet_night(postgres) as (store, worker):
-        assert not await claim(store, worker, 1, [Announcement(new_id(), 1)])  # the plan of this connection is made
+    async with _quiet_night(postgres, how) as (store, worker):
+        if is_planned:  # before the herd comes
+            assert not await claim(store, worker, 1, [Announcement(new_id(), 1)])
         await _herd(store)
         runs = [Announcement(run.run_id, run.lane_id) for run in (await unclaimed(store))[:BATCH]]
         reads = Reads(store)

@@ -1134,8 +1134,8 @@ grant select on duetime.listening to duetime_tenant;
 
 -- A plan that is made while one of these tables has a page or none reads all of it, and is used until the next ANALYZE:
 -- also when a herd has come meanwhile. So they have a few megabytes from the beginning, and vacuum leaves them to them.
-insert into duetime.runs (id, job_id, tenant_id, home_lane, due_at, ready_at, args)
-    select gen_random_uuid(), gen_random_uuid(), 0, 0, now(), now(), decode(repeat('00', 1800), 'hex')
+insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args)
+    select gen_random_uuid(), gen_random_uuid(), 0, -1, -1, now(), now(), decode(repeat('00', 1800), 'hex')
     from generate_series(1, 512);
 insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, created_at)
     select gen_random_uuid(), 0, '', '', 0, '', false, decode(repeat('00', 1800), 'hex'), now()

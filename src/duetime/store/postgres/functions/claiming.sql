@@ -110,6 +110,7 @@ end $$;
 
 -- The same for announced runs that are still in their lanes, which have no limits. If it gets none, this claim may have
 -- happened before: then these are its runs.
+-- By their ids alone: an index of lanes or of tenants would be read for each of them, whole.
 create or replace function duetime.claim_announced(ids uuid[], lanes integer[], worker uuid, number bigint)
 {claimed: }
 begin
@@ -126,8 +127,8 @@ begin
         from unnest(claim_announced.ids, claim_announced.lanes) as x(id, lane) join open o on o.lane = x.lane
         cross join lateral (
             select r.ctid as place from duetime.runs r
-            where r.id = x.id and r.lane_id = x.lane and r.ready_at <= duetime.now() and r.worker_id is null
-                and r.tenant_id is not distinct from o.tenant_id
+            where r.id = x.id and r.lane_id is not distinct from x.lane and r.ready_at <= duetime.now()
+                and r.worker_id is null and r.tenant_id is not distinct from o.tenant_id
             for update skip locked
         ) r
     ),
