@@ -107,10 +107,10 @@ def print_pairs(pairs: Mapping[str, object]) -> None:
         if name in _GROUPS and isinstance(value, Mapping):
             for part, each in value.items():
                 if each is not None:
-                    table.add_row(f"[dim]{title}.{part}[/]", _cell(each, part))
+                    table.add_row(f"[dim]{_cell(f'{title}.{part}', '')}[/]", _cell(each, part))
         elif value not in (None, "", [], (), {}):
             text = shown(value)
-            table.add_row(f"[dim]{title}[/]", state(text) if name in _STATES else escape(text))
+            table.add_row(f"[dim]{escape(title)}[/]", state(text) if name in _STATES else escape(text))
     out.print(table)
 
 
