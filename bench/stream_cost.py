@@ -94,15 +94,15 @@ async def cost_of(bench: Bench, kind: str, runs: int, address: str | None) -> fl
 async def _vacuumed_by_hand(connection: "asyncpg.Connection[Any]") -> AsyncIterator[None]:
     """Autovacuum comes once a minute: without this it would count for some measurements and not for others."""
 
-    async def switch(setting: str) -> None:
-        await connection.execute(f"alter system set autovacuum = {setting}")
+    async def change(how: str) -> None:
+        await connection.execute(f"alter system {how}")
         await connection.execute("select pg_reload_conf()")
 
-    await switch("off")
+    await change("set autovacuum = off")
     try:
         yield
     finally:
-        await switch("on")
+        await change("reset autovacuum")
 
 
 async def weigh(bench: Bench, report: Report, redis: RedisServer) -> None:

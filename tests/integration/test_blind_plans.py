@@ -9,7 +9,10 @@ A new table has nothing in it either. A plan that is made then is used until the
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -18,6 +21,8 @@ import pytest
 from duetime.ids import new_id
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import MARK, SQL
+from duetime.store.sqlite import SqliteStore
+from duetime.store.sqlite.connection import SQL as OF_FILES
 from tests.support.postgres import Server
 
 ROWS = 100_000
@@ -100,6 +105,24 @@ async def test_no_plan_that_was_made_for_a_new_table_reads_all_of_it(each_postgr
     finally:
         await connection.close()
         each_postgres.drop_database(name)
+
+
+async def test_no_statement_of_a_file_reads_all_runs_of_a_tenant_for_some(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "duetime.db")
+    await store.open()
+    await store.migrate()
+    await store.close()
+    reads = {"cancel_waiting", "ask_to_stop", "follow_runs", "find_live_runs", "news_of_live_runs", "fates_of_runs"}
+    assert reads <= OF_FILES.keys()
+    walks = set[str]()
+    with closing(sqlite3.connect(tmp_path / "duetime.db")) as connection:
+        for name, parts in OF_FILES.items():
+            for part in parts:
+                given = dict.fromkeys(re.findall(r":(\w+)", part))
+                if given and "runs" in part:
+                    plan = connection.execute(f"explain query plan {part}", given).fetchall()
+                    walks |= {name for row in plan if "runs_of_job (tenant_id=?)" in row[3]}
+    assert walks == {"running_of_tenant", "erase_runs", "list_live_runs"}, "these are asked for all of them"
 
 
 async def _all_walks(connection: "asyncpg.Connection[Any]", table: str) -> dict[str, list[str]]:

@@ -34,9 +34,8 @@ _RULES = tuple(
             r"join \1 \2 on \3",
         ),
         (r'\s+collate "\w+"', ""),
-        # Not every SQLite has the standard's words. In PostgreSQL this keeps a condition out of the choice of an index.
-        (r"\bis not distinct from\b", "is"),
-        (r"\bis distinct from\b", "is not"),
+        # In PostgreSQL this keeps a condition out of the choice of an index; in SQLite a plus does.
+        (r"([\w.]+) is not distinct from\b", r"+\1 is"),
         # In PostgreSQL this makes the planner use the index of the left side, whatever the statistics say.
         (r"= any\(array\[([\w.:]+)\]\)", r"= \1"),
         (r"= any\(array\((\s*select .*?)\)\)", r"in (\1)"),

@@ -146,7 +146,8 @@ wanted as materialized (
 looked as materialized (
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
         r.started_at, r.first_started_at, r.options
-    from wanted w cross join lateral (select * from duetime.runs r where r.id = w.id and r.tenant_id is not distinct from :tenant_id limit 1) r
+    from wanted w cross join lateral (
+        select * from duetime.runs r where r.id = w.id and r.tenant_id is not distinct from :tenant_id limit 1) r
 ),
 found as (
     select l.id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,

@@ -15,7 +15,7 @@ select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt, r.lost, Att
 from json_each(:ids_places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where r.tenant_id = :tenant_id and r.worker_id is null;
 delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:ids_places) x)
-    and tenant_id = :tenant_id and worker_id is null;
+    and +tenant_id = :tenant_id and worker_id is null;
 
 -- ask_to_stop: ask the workers of running runs to stop them
 insert into cancels (worker_id, run_id, requested_at, replaced)
@@ -25,4 +25,4 @@ where r.tenant_id = :tenant_id and r.worker_id is not null
 on conflict do nothing;
 update runs set cancel_requested = 1
 where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:ids_places) x)
-    and tenant_id = :tenant_id and worker_id is not null;
+    and +tenant_id = :tenant_id and worker_id is not null;

@@ -45,7 +45,7 @@ returning id, tenant_id;
 
 -- follow_runs: wait for the ends of these runs
 update runs set followed = 1
-where tenant_id = :tenant_id and id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:ids_places) x)
+where +tenant_id = :tenant_id and id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:ids_places) x)
 returning job_id;
 
 -- ends_of_jobs: how the newest runs of jobs ended that are over; without a state those that were deleted
