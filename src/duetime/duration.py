@@ -40,12 +40,12 @@ def parse_duration(text: str | int | float | timedelta) -> timedelta:
 
     Raises ValueError with a message that says what is wrong and what is accepted.
     """
-    if isinstance(text, timedelta):
-        return _within_bounds(text, text)
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise ValueError(f"{text!r} is not a duration: {_ACCEPTED}")
     if isinstance(text, str):
         return _read(text)
+    if isinstance(text, timedelta):
+        return _within_bounds(text, text)
+    if isinstance(text, bool) or not isinstance(text, int | float):
+        raise ValueError(f"{text!r} is not a duration: {_ACCEPTED}")
     if isinstance(text, float) and not math.isfinite(text):
         raise ValueError(f"{text} is not a duration")
     if abs(text) > LONGEST.total_seconds():

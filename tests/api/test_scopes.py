@@ -334,7 +334,7 @@ async def test_a_user_cannot_change_a_limit_that_others_share(api: Served) -> No
     limits = {"concurrency_key": "smtp", "concurrency": 5, "rate_key": "mails", "rate": "100/s"}
     worker = {"name": "w", "tasks": ["mail"], "defaults": {"mail": limits}}
     assert (await api.post("/v1/workers", worker, key=await api.key(Role.WORKER))).status == 201
-    api.service.tasks._defaults.clear()
+    api.service.tasks._known.clear()
     made = (await api.post("/v1/jobs", {"task": "mail", "run_at": LATER}, key=key)).json["job_id"]
     shown = (await api.get(f"/v1/jobs/{made}", key=key)).json
     assert {name: shown[name] for name in limits} == limits

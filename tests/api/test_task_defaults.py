@@ -47,7 +47,7 @@ async def tell(api: Served, app: App) -> None:
     """Let a worker beside the database register, as one that starts now."""
     defaults = {name: task.defaults for name, task in app.tasks.items()}
     await api.store.leases.register(WorkerInfo(new_id(), "w", tuple(app.tasks), (), 1, defaults=defaults), LEASE)
-    api.service.tasks._defaults.clear()
+    api.service.tasks._known.clear()
 
 
 async def made(api: Served, **request: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from duetime import ids
 from duetime.api.job_maker import JobMaker
+from duetime.api.task_registry import NO_TASKS
 from duetime.cli.job_options import flags_of, read_flags
 from duetime.errors import InvalidInput
 from duetime.model.defaults import Defaults
@@ -134,8 +135,8 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def made(request: JobRequest, usual: Defaults = None, task: Defaults = None) -> NewJob:
-    rules, defaults = TargetRules(Settings()), {"greet": task}
-    maker = JobMaker(tenant_id=1, max_payload=1000, targets=rules, usual=usual, defaults=defaults, now=NOW)
+    rules, known = TargetRules(Settings()), NO_TASKS._replace(defaults={"greet": task})
+    maker = JobMaker(tenant_id=1, max_payload=1000, targets=rules, usual=usual, known=known, now=NOW)
     return maker.make(request, job_id=JOB)
 
 

@@ -100,11 +100,12 @@ class Gate:
         refuse_elsewhere(key.networks, peer)
         _check_role(endpoint, key.role)
         tenant = await self._tenant_of(key, headers)
-        _check_may(endpoint, key.role, tenant, scoped=key.scope is not None)
+        scope = key.scope
+        _check_open(endpoint, tenant, scoped=scope is not None)
         self._used.add(key.id)
         if session_id is not None:
             self._used_sessions.add(session_id)
-        about = (key.name, key.queues, key.expires_at, key.networks, session_id, key.scope)
+        about = (key.name, key.queues, key.expires_at, key.networks, session_id, scope)
         return Caller(key.id, key.role, tenant.id, *about)
 
     async def tenant(self, tenant_id: int) -> Tenant:
@@ -352,8 +353,13 @@ def _check_role(endpoint: Endpoint, role: Role) -> None:
 
 
 def _check_may(endpoint: Endpoint, role: Role, tenant: Tenant, *, scoped: bool) -> None:
-    """Refuse what the role may not do, what is closed to callers with a scope, and changes of a closed tenant."""
+    """Refuse what the role may not do, and what is closed to it (`_check_open`)."""
     _check_role(endpoint, role)
+    _check_open(endpoint, tenant, scoped=scoped)
+
+
+def _check_open(endpoint: Endpoint, tenant: Tenant, *, scoped: bool) -> None:
+    """Refuse what is closed to callers with a scope, and changes of a closed tenant."""
     if scoped and not endpoint.scoped:
         error = closed()
         raise Problem(FORBIDDEN, error.message, remedy=error.remedy)

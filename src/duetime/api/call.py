@@ -1,10 +1,8 @@
 """One request: its caller, path, query and body."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from starlette.types import Receive
@@ -17,19 +15,42 @@ from duetime.api.peer import Peer
 from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.service import Service
 from duetime.errors import InvalidInput, NotFound, StoreUnavailable
+from duetime.model.tenant import Tenant
 from duetime.store.protocol.store import Store
 from duetime.store.rules.caller_keys import IDEMPOTENCY
 from duetime.store.wrappers.scoped import Bounds, ScopedSubmitting, Submitting, within
 
 
-@dataclass(slots=True)
 class Created:
-    """What a request creates."""
+    """What a request creates: the block of `Call.submitting`."""
 
-    count: int
-    """How many jobs or runs; to be set when fewer or more were created than was assumed."""
-    headers: dict[str, str]
-    """The state of the limit."""
+    __slots__ = ("_call", "_counted", "_keys", "_tenant", "count", "headers")
+
+    def __init__(self, call: "Call", most: int, keys: Sequence[str | None]) -> None:
+        self._call = call
+        self._keys = keys
+        self.count = self._counted = most
+        """How many jobs or runs; to be set when fewer or more were created than was assumed."""
+        self.headers: dict[str, str] = {}
+        """The state of the limit."""
+
+    async def __aenter__(self) -> Self:
+        call = self._call
+        self._tenant = await call.tenant()
+        if self.count:
+            try:
+                self.headers = await call.service.limits.submit(self._tenant, call.who, self.count)
+            except Problem as problem:
+                if problem.kind is not RATE_LIMITED or not await call.are_known(self._keys):
+                    raise
+                self.count = self._counted = 0
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        # After `StoreUnavailable` it is not known whether it was created.
+        if isinstance(error, Exception) and not isinstance(error, StoreUnavailable):
+            self.count = min(1, self._counted)
+        self._call.service.limits.settle(self._tenant, self._call.who, self._counted - self.count)
 
 
 class Call:
@@ -54,6 +75,7 @@ class Call:
         self.who = who
         self.peer = peer
         self._receive = receive
+        self._tenant: Tenant | None = None
         self.admitted: Any = None
         """The result of `endpoint.admit`."""
         self.query: Any = None
@@ -65,10 +87,11 @@ class Call:
     def tenant_id(self) -> int:
         return self.who.tenant_id
 
-    @cached_property
-    def bounds(self) -> Bounds | None:
-        """Decides what is in the scope of the caller; None for a caller without one."""
-        return None if self.who.scope is None else Bounds(self.service.store, self.who.scope)
+    async def tenant(self) -> Tenant:
+        """The tenant of the caller."""
+        if self._tenant is None:
+            self._tenant = await self.service.gate.tenant(self.who.tenant_id)
+        return self._tenant
 
     @cached_property
     def store(self) -> Store:
@@ -87,9 +110,8 @@ class Call:
     @property
     def intake(self) -> Submitting:
         """What stores the jobs of the caller."""
-        if self.bounds is None:
-            return self.service.intake
-        return ScopedSubmitting(self.service.intake, self.bounds)
+        intake, scope = self.service.intake, self.who.scope
+        return intake if scope is None else ScopedSubmitting(intake, Bounds(self.service.store, scope))
 
     async def gone(self) -> None:
         """Wait until the client closes the connection. Only after the body was read."""
@@ -129,31 +151,14 @@ class Call:
     def _list(self) -> bytes:
         return name_list(self.tenant_id, self.who.scope, self.endpoint.name, self.path, self.query)
 
-    @asynccontextmanager
-    async def submitting(self, most: int, *keys: str | None) -> AsyncIterator[Created]:
+    def submitting(self, most: int, *keys: str | None) -> Created:
         """Count what a request creates against the limit of submissions: `most`, and after the block what it has
         created. Raises a problem if the limit is reached, unless all its idempotency keys are known: a repeated request
         creates nothing. A refused request counts as one."""
-        service = self.service
-        tenant = await service.gate.tenant(self.tenant_id)
-        counted = most
-        try:
-            created = Created(most, await service.limits.submit(tenant, self.who, most) if most else {})
-        except Problem as problem:
-            if problem.kind is not RATE_LIMITED or not await self._are_known(keys):
-                raise
-            counted, created = 0, Created(0, {})
-        try:
-            yield created
-        except StoreUnavailable:
-            raise  # it is not known whether it was created
-        except Exception:
-            created.count = min(1, counted)
-            raise
-        finally:
-            service.limits.settle(tenant, self.who, counted - created.count)
+        return Created(self, most, keys)
 
-    async def _are_known(self, keys: Sequence[str | None]) -> bool:
+    async def are_known(self, keys: Sequence[str | None]) -> bool:
+        """Whether all of these are idempotency keys of jobs that the tenant has."""
         names = [(IDEMPOTENCY, key) for key in keys if key is not None]
         return 0 < len(names) == len(keys) == len(await self.service.store.intake.known_keys(self.tenant_id, names))
 

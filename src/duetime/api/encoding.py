@@ -5,9 +5,24 @@ A graph of 100,000 edges is a response of 40 MB: even copying it at once would b
 
 import secrets
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec.inspect import (
+    BoolType,
+    DateTimeType,
+    EnumType,
+    FloatType,
+    IntType,
+    LiteralType,
+    NoneType,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+    type_info,
+)
 
 from duetime.process.slices import Slices
 
@@ -17,18 +32,30 @@ _LONG = 50
 _PART = 64 * 1024
 """Minimum bytes of a part: each part costs a system call."""
 
+_PLAIN = (NoneType, BoolType, IntType, FloatType, StrType, DateTimeType, EnumType, LiteralType, StructType)
+"""Types of fields that cannot hold a list."""
+
 encode = _encoder.encode
+
+
+@cache
+def _listing(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a type that may hold a list."""
+    return tuple(field.name for field in msgspec.structs.fields(kind) if not _is_plain(type_info(field.type)))
+
+
+def _is_plain(kind: Type) -> bool:
+    return all(map(_is_plain, kind.types)) if isinstance(kind, UnionType) else isinstance(kind, _PLAIN)
 
 
 async def encode_answer(value: Any) -> list[bytes]:
     """Encode a response as JSON, in the parts to send."""
-    if not isinstance(value, msgspec.Struct):
-        return [encode(value)]
     long: dict[str, Sequence[Any]] = {}
-    for name in value.__struct_fields__:
-        items = getattr(value, name)
-        if isinstance(items, (list, tuple)) and len(items) > _LONG:
-            long[name] = items
+    if isinstance(value, msgspec.Struct):
+        for name in _listing(type(value)):
+            items = getattr(value, name)
+            if isinstance(items, (list, tuple)) and len(items) > _LONG:
+                long[name] = items
     if not long:
         return [encode(value)]
     places = {name: secrets.token_hex(16).encode() for name in long}

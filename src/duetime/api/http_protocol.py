@@ -148,6 +148,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._chunk = None  # an idle connection must not keep it in memory
         if self.transport.is_closing() or self._has_enough:
             return
+        if self._begun and self._is_in_head and self.cycle is not None and self.cycle.response_complete:
+            self.table.waits(self)
         # A chunk in which a message begins is not counted: it is not known how much of it belongs to the previous one.
         if not self._begun:
             self._framing += len(data) - (self._body - body)
@@ -188,29 +190,24 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         if self._client_name is not None:
             self.scope["extensions"] = {"tls": {"client_cert_name": self._client_name}}
-        if self.cycle is not None and self.cycle.response_complete:
-            self.table.waits(self)
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        if len(self.url) > MAX_HEADER:
-            self._too_much()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
             super().on_header(name, value)
+            if len(self.headers) > MAX_HEADERS:
+                self._too_much()
         else:
             self._trailers += 1
-        if len(self.headers) > MAX_HEADERS or self._trailers > MAX_HEADERS or len(value) > MAX_HEADER:
-            self._too_much()
+            if self._trailers > MAX_HEADERS:
+                self._too_much()
 
     def on_headers_complete(self) -> None:
-        size, hosts = len(self.url), 0
-        for name, value in self.headers:
-            size += len(name) + len(value)
-            hosts += name == b"host"
-        if size > MAX_HEADER:
-            self._too_much()
+        # A head in one small chunk is within the limit. Larger ones are bounded by what `data_received` lets in.
+        if self._chunk is None or len(self._chunk) > MAX_HEADER:
+            size = sum([len(name) + len(value) for name, value in self.headers])
+            if len(self.url) + size > MAX_HEADER:
+                self._too_much()
+        hosts = [name for name, _ in self.headers].count(b"host")
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             self._refusal = _NO_HOST
             raise _Refused

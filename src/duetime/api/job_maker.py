@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.api.task_registry import KnownTasks
 from duetime.codec.schema_types import ArgumentCheck
 from duetime.errors import InvalidInput
 from duetime.model import json
@@ -54,7 +55,7 @@ class JobMaker:
         max_payload: int,
         targets: TargetRules,
         usual: Defaults,
-        defaults: Mapping[str, Defaults],
+        known: KnownTasks,
         checks: Mapping[str, ArgumentCheck] = NO_CHECKS,
         now: datetime | None = None,
         scope: Scope | None = None,
@@ -64,8 +65,7 @@ class JobMaker:
         self._targets = targets
         self._usual = usual
         """The defaults of the tenant."""
-        self._defaults = defaults
-        """Those of its tasks."""
+        self.known = known
         self._checks = checks
         self._scope = scope
         self.now = now
@@ -84,7 +84,7 @@ class JobMaker:
         return self._base(task) is not NOTHING_GIVEN
 
     def _base(self, task: str) -> Resolved:
-        return base_of(self._usual, self._defaults.get(task))
+        return base_of(self._usual, self.known.defaults.get(task))
 
     def make(
         self,

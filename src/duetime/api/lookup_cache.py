@@ -36,16 +36,15 @@ class Memory(Generic[K, V]):
     async def share(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
         """The cached value, or a new one. Concurrent callers share one computation. A value is cached for twenty times
         as long as it took to make, so that cheap values are never old."""
-        return await self._shared(key, make, _TIMES)
+        found = self.look(key)
+        return await self._shared(key, make, _TIMES) if found is None else found[0]
 
     async def read(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
         """The same, cached for as long as this memory does: for what every request needs."""
-        return await self._shared(key, make, math.inf)
+        found = self.look(key)
+        return await self._shared(key, make, math.inf) if found is None else found[0]
 
     async def _shared(self, key: K, make: Callable[[], Awaitable[V]], times: float) -> V:
-        found = self.look(key)
-        if found is not None:
-            return found[0]
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.create_task(self._make(key, make, times))

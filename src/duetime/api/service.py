@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from duetime.api.authentication import Gate
 from duetime.api.browser_sessions import Sessions
 from duetime.api.event_feed import EventHub
 from duetime.api.failed_logins import FailedLogins
+from duetime.api.job_maker import JobMaker
 from duetime.api.lookup_cache import Memory
 from duetime.api.metrics import Metrics
 from duetime.api.page_cursors import Cursors
@@ -36,6 +38,8 @@ from duetime.engine.submit_batcher import SubmitBatcher
 from duetime.engine.worker_gateway import WorkerGateway
 from duetime.errors import StoreError
 from duetime.model.demand import Activity, Coming
+from duetime.model.scope import Scope
+from duetime.model.tenant import Tenant
 from duetime.process.compute_thread import ComputeThread
 from duetime.settings import Settings
 from duetime.store.address import replica_for, sealer_of
@@ -104,6 +108,22 @@ class Service:
         self._served_at = -_SERVED_EVERY
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: event streams end."""
+
+    async def job_maker(
+        self, tenant: Tenant, tasks: Iterable[str | None], *, scope: Scope | None = None, now: datetime | None = None
+    ) -> JobMaker:
+        """What makes the jobs of a request of this tenant, which names these tasks."""
+        known = await self.tasks.known(tenant.id)
+        return JobMaker(
+            tenant_id=tenant.id,
+            max_payload=self.settings.max_payload,
+            targets=self.targets,
+            usual=tenant.defaults,
+            known=known,
+            checks=await self.tasks.argument_checks(known, tasks),
+            now=now,
+            scope=scope,
+        )
 
     async def close(self) -> None:
         """Write what is pending, and close everything but the store."""

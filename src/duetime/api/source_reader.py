@@ -18,7 +18,6 @@ from uuid import UUID
 
 from duetime.api.caller import Caller
 from duetime.api.decoding import fit, read_json
-from duetime.api.job_maker import JobMaker
 from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.service import Service
 from duetime.engine.submit_batcher import ABOUT_ONE_JOB
@@ -191,15 +190,9 @@ class _OneSource:
         """The jobs of these messages by their place, and what is wrong with the others."""
         service, template = self._service, self._source.job
         task = template.get("task")
-        maker = JobMaker(
-            tenant_id=self._tenant_id,
-            max_payload=service.settings.max_payload,
-            targets=service.targets,
-            usual=(await service.gate.tenant(self._tenant_id)).defaults,
-            defaults=await service.tasks.defaults(self._tenant_id),
-            checks=await service.tasks.argument_checks(self._tenant_id, [task] if isinstance(task, str) else []),
-            now=await service.store.now(),
-        )
+        tenant = await service.gate.tenant(self._tenant_id)
+        tasks = [task] if isinstance(task, str) else []
+        maker = await service.job_maker(tenant, tasks, now=await service.store.now())
         jobs: dict[int, NewJob] = {}
         bad: dict[int, str] = {}
         slices = Slices(MOST_SECONDS)

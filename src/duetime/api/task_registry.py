@@ -7,6 +7,8 @@ similar name. The search for it blocks the event loop, so it is limited.
 import asyncio
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from duetime.api.lookup_cache import Memory
 from duetime.codec.schema_types import ArgumentCheck
@@ -28,32 +30,47 @@ _MOST_COMPARED = 100_000
 """Characters of a name times those of all known names: about 20 ms of work."""
 
 
+class KnownTasks(NamedTuple):
+    """The tasks of a tenant, as its live workers declare them."""
+
+    tenant_id: int
+    names: frozenset[str]
+    defaults: Mapping[str, Defaults]
+    digests: Mapping[str, str]
+    """Those of the schemas of their arguments."""
+
+
+NO_TASKS = KnownTasks(0, frozenset(), {}, {})
+
+
 class Tasks:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._refuse = settings.unknown_tasks == "refuse"
-        self._known: Memory[int, frozenset[str]] = Memory(REMEMBERED)
-        self._defaults: Memory[int, Mapping[str, Defaults]] = Memory(REMEMBERED)
+        self._known: Memory[int, KnownTasks] = Memory(REMEMBERED)
         self._meant: Memory[tuple[int, str], str] = Memory(_MEANT_REMEMBERED)
-        self._schemas: Memory[int, Mapping[str, str]] = Memory(REMEMBERED)
         self._checks: dict[str, ArgumentCheck] = {}
         """By the digest of the schema, the newest at the end."""
 
-    async def check(self, tenant_id: int, task: str, *, suggest: bool) -> tuple[str, ...]:
-        """The warnings for a task. Raises `InvalidInput` where unknown tasks are refused."""
-        return (await self.check_all(tenant_id, [task], suggest=suggest))[task]
+    async def known(self, tenant_id: int) -> KnownTasks:
+        """What is known of a tenant's tasks, a moment old at most."""
+        return await self._known.read(tenant_id, partial(self._read, tenant_id))
 
-    async def check_all(self, tenant_id: int, tasks: Iterable[str], *, suggest: bool) -> dict[str, tuple[str, ...]]:
+    async def _read(self, tenant_id: int) -> KnownTasks:
+        queues = self._store.queues
+        names = frozenset(info.name for info in await queues.tasks(tenant_id))
+        return KnownTasks(tenant_id, names, await queues.task_defaults(tenant_id), await queues.task_schemas(tenant_id))
+
+    def warnings(self, known: KnownTasks, tasks: Iterable[str], *, suggest: bool) -> dict[str, tuple[str, ...]]:
         """The warnings by task. `suggest`: the caller may learn the names of other tasks. Raises `InvalidInput` where
         unknown tasks are refused."""
-        known = await self._names(tenant_id)
         warnings: dict[str, tuple[str, ...]] = {}
         unknown = 0
         for given in tasks:
             task, warnings[given] = kind_of(given), ()
-            if task not in known:
+            if task not in known.names:
                 unknown += 1
-                meant = self._meant_by(tenant_id, task, known) if suggest and unknown <= _MOST_MEANT else None
+                meant = self._meant_by(known, task) if suggest and unknown <= _MOST_MEANT else None
                 warnings[given] = (self._warning(task, meant),)
         return warnings
 
@@ -66,33 +83,21 @@ class Tasks:
         asked = "" if meant is None else f"; did you mean {meant!r}?"
         return f"no worker provides the task {task!r} now: the job waits until one does{asked}"
 
-    def _meant_by(self, tenant_id: int, task: str, known: Collection[str]) -> str | None:
-        meant = self._meant.get((tenant_id, task))
+    def _meant_by(self, known: KnownTasks, task: str) -> str | None:
+        place = known.tenant_id, task
+        meant = self._meant.get(place)
         if meant is None:
-            meant = self._meant.put((tenant_id, task), nearest_task(task, known) or "")
+            meant = self._meant.put(place, nearest_task(task, known.names) or "")
         return meant or None
 
-    async def has(self, tenant_id: int, task: str) -> bool:
-        """Whether a live worker provides this task."""
-        return task in await self._names(tenant_id)
-
-    async def _names(self, tenant_id: int) -> frozenset[str]:
-        return await self._known.read(tenant_id, lambda: self._read_names(tenant_id))
-
-    async def _read_names(self, tenant_id: int) -> frozenset[str]:
-        return frozenset(info.name for info in await self._store.queues.tasks(tenant_id))
-
-    async def defaults(self, tenant_id: int) -> Mapping[str, Defaults]:
-        """The defaults of a tenant's tasks, by name."""
-        return await self._defaults.read(tenant_id, lambda: self._store.queues.task_defaults(tenant_id))
-
-    async def argument_checks(self, tenant_id: int, tasks: Iterable[str | None]) -> dict[str, ArgumentCheck]:
+    async def argument_checks(self, known: KnownTasks, tasks: Iterable[str | None]) -> Mapping[str, ArgumentCheck]:
         """The checks of the arguments of tasks whose schema is known."""
-        digests = await self._schemas.read(tenant_id, lambda: self._store.queues.task_schemas(tenant_id))
-        wanted = {task: digests[task] for task in tasks if task is not None and task in digests}
+        if not known.digests:
+            return {}
+        wanted = {task: known.digests[task] for task in tasks if task is not None and task in known.digests}
         missing = list({digest: None for digest in wanted.values() if digest not in self._checks})
         if missing:
-            await self._compile(tenant_id, missing[:_MOST_COMPILED])
+            await self._compile(known.tenant_id, missing[:_MOST_COMPILED])
         return {task: self._checks[digest] for task, digest in wanted.items() if digest in self._checks}
 
     async def _compile(self, tenant_id: int, digests: Sequence[str]) -> None:

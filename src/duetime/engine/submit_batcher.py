@@ -116,8 +116,9 @@ class SubmitBatcher:
         storing = asyncio.create_task(self._store.intake.submit(tenant_id, jobs))
         storing.add_done_callback(retrieve_error)
         self._keep(storing)
-        async with asyncio.timeout(ANSWER_TIMEOUT):
-            return await asyncio.shield(storing)
+        if not (await asyncio.wait((storing,), timeout=ANSWER_TIMEOUT))[0]:
+            raise TimeoutError
+        return storing.result()
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         """An event loop does not keep its tasks."""

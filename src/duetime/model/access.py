@@ -110,5 +110,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     @property
     def scope(self) -> Scope | None:
         """The part of its tenant's jobs that it may see and control; None: all. A worker is bound in what it claims."""
+        if self.owner is None and self.tag is None and not self.queues:
+            return None  # most keys have none
         queue = self.queues[0] if self.queues and self.role is not Role.WORKER else None
         return scope_of(owner=self.owner, tag=self.tag, queue=queue)

@@ -19,7 +19,6 @@ from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem
 from duetime.engine.submit_batcher import ABOUT_ONE_JOB
 from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
 from duetime.model.access import Action
-from duetime.model.defaults import Defaults
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tracing import traced
 from duetime.process.slices import MOST_SECONDS, Slices, mapped
@@ -59,12 +58,12 @@ async def create_jobs(call: Call) -> Reply:
 
 async def _create(call: Call, items: list[Any], created: Created) -> Reply:
     service = call.service
-    tenant = await service.gate.tenant(call.tenant_id)
-    prepared, refused = await _prepare(call, items, tenant.defaults)
+    maker = await service.job_maker(await call.tenant(), _tasks(items), scope=call.who.scope)
+    prepared, refused = await _prepare(call, items, maker)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)
     tasks = dict.fromkeys(job.lane.task for job in prepared.values())
-    warnings = await service.tasks.check_all(call.tenant_id, tasks, suggest=call.who.scope is None)
+    warnings = service.tasks.warnings(maker.known, tasks, suggest=call.who.scope is None)
     with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
         answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)
     made = await mapped(
@@ -110,21 +109,12 @@ def _lines(lines: list[bytes], largest: int) -> Iterator[Any]:
             raise Problem(problem.kind, problem.detail, field=f"[{index}]", remedy=problem.remedy) from None
 
 
-async def _prepare(call: Call, items: list[Any], usual: Defaults) -> tuple[Prepared, Refused]:
+async def _prepare(call: Call, items: list[Any], maker: JobMaker) -> tuple[Prepared, Refused]:
     prepared: Prepared = {}
     refused: Refused = {}
     taken: set[tuple[str, str]] = set()
     repeat = repeat_of(call)
     digest = b"" if repeat is None else blake2b(call.body, digest_size=16).digest()
-    maker = JobMaker(
-        tenant_id=call.tenant_id,
-        scope=call.who.scope,
-        max_payload=call.service.settings.max_payload,
-        targets=call.service.targets,
-        usual=usual,
-        defaults=await call.service.tasks.defaults(call.tenant_id),
-        checks=await call.service.tasks.argument_checks(call.tenant_id, _tasks(items)),
-    )
     slices = Slices(MOST_SECONDS)
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
         await slices.yield_if_due()

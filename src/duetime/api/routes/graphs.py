@@ -15,7 +15,6 @@ from duetime.engine.graph_requests import Wish, make_graph
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.defaults import Defaults
 from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
 from duetime.process.slices import MOST_SECONDS, Slices
@@ -39,11 +38,11 @@ routes = Routes("Graphs")
 async def create_graph(call: Call) -> Reply:
     """Create up to 10,000 jobs that depend on each other, in one transaction."""
     service, request = call.service, call.body
-    tenant = await service.gate.tenant(call.tenant_id)
     async with call.submitting(len(request.nodes), call.header(HEADER)) as created:
-        graph = await _make(call, request, tenant.defaults)
+        maker = await service.job_maker(await call.tenant(), {each.task for each in request.nodes.values()})
+        graph = await _make(call, request, maker)
         tasks = dict.fromkeys(node.job.lane.task for node in graph.nodes)
-        await service.tasks.check_all(call.tenant_id, tasks, suggest=True)
+        service.tasks.warnings(maker.known, tasks, suggest=True)
         found = await service.store.graphs.submit_graph(call.tenant_id, graph)
         created.count = len(request.nodes) if found.created else 0
     headers = created.headers
@@ -95,17 +94,9 @@ async def list_parents(call: Call) -> ParentPage:
     return ParentPage(tuple(parent_view(item) for item in found), await call.next_cursor(following))
 
 
-async def _make(call: Call, request: GraphRequest, usual: Defaults) -> NewGraph:
+async def _make(call: Call, request: GraphRequest, maker: JobMaker) -> NewGraph:
     wishes = {}
     key = call.header(HEADER)
-    maker = JobMaker(
-        tenant_id=call.tenant_id,
-        max_payload=call.service.settings.max_payload,
-        targets=call.service.targets,
-        usual=usual,
-        defaults=await call.service.tasks.defaults(call.tenant_id),
-        checks=await call.service.tasks.argument_checks(call.tenant_id, {each.task for each in request.nodes.values()}),
-    )
     if any(maker.needs_the_day(node) for node in request.nodes.values()):
         maker.now = await call.service.store.now()
     job_ids = ids.new_ids(len(request.nodes))

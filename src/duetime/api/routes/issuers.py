@@ -44,7 +44,7 @@ async def get_issuer(call: Call) -> IssuerView:
 async def put_issuer(call: Call) -> IssuerView:
     """Create or replace an issuer: its tokens let users see and control their own jobs."""
     request: IssuerRequest = call.body
-    tenant = await call.service.gate.tenant(call.tenant_id)
+    tenant = await call.tenant()
     issuer = Issuer(
         name=check_name(call.path["issuer"], "issuer"),
         issuer=check_issuer_url(request.issuer, "issuer"),

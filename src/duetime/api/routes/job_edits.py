@@ -41,7 +41,7 @@ async def change_job(call: Call) -> Reply:
     found = await store.reads.job(call.tenant_id, job_id)
     what = await _what(call, found, given)
     now = None if TIMES.isdisjoint(given) else await store.now()
-    zone = base_of((await call.service.gate.tenant(call.tenant_id)).defaults).zone
+    zone = base_of((await call.tenant()).defaults).zone
     changes = msgspec.structs.replace(edit(found, given, now=now, decoded=True, zone=zone), **what)
     job = await store.control.edit_job(call.tenant_id, job_id, changes, _version(call))
     changed = sorted({*given, *what.keys() - {"task"}})
@@ -57,7 +57,8 @@ async def _what(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]:
         if is_target(job.task):
             raise InvalidInput("a job with a target has no arguments", field="args", remedy="give target")
         args = json.encode(given.pop("args"), field="args", limit=limit)
-        checks = await call.service.tasks.argument_checks(call.tenant_id, [job.task])
+        tasks = call.service.tasks
+        checks = await tasks.argument_checks(await tasks.known(call.tenant_id), [job.task])
         if job.task in checks:
             checks[job.task].check(args)
         return {"args": args}

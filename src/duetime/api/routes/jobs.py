@@ -8,7 +8,6 @@ from uuid import UUID
 from duetime.api.call import Call, Created
 from duetime.api.endpoint import Reply, Routes
 from duetime.api.idempotency import HEADER, SUBMISSION, Repeat, keyed_by_header, repeat_of, replay_headers
-from duetime.api.job_maker import JobMaker
 from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.list_filters import job_filter
 from duetime.api.problems import INVALID_INPUT, Problem
@@ -60,16 +59,7 @@ async def create_job(call: Call) -> Reply:
 
 async def _create(call: Call, request: JobRequest, repeat: Repeat | None, created: Created) -> Reply:
     service = call.service
-    tenant = await service.gate.tenant(call.tenant_id)
-    maker = JobMaker(
-        tenant_id=call.tenant_id,
-        scope=call.who.scope,
-        max_payload=service.settings.max_payload,
-        targets=service.targets,
-        usual=tenant.defaults,
-        defaults=await service.tasks.defaults(call.tenant_id),
-        checks=await service.tasks.argument_checks(call.tenant_id, [request.task]),
-    )
+    maker = await service.job_maker(await call.tenant(), [request.task], scope=call.who.scope)
     if maker.needs_the_day(request):
         maker.now = await call.store.now()
     if repeat is None:
@@ -78,7 +68,8 @@ async def _create(call: Call, request: JobRequest, repeat: Repeat | None, create
         job_id = repeat.job_id(call.tenant_id)
         job = maker.make(request, idempotency_key=repeat.key, job_id=job_id, by_nonce=job_id is not None)
     await service.secrets.check(call.who, request.target)
-    warnings = await service.tasks.check(call.tenant_id, job.lane.task, suggest=call.who.scope is None)
+    task = job.lane.task
+    warnings = service.tasks.warnings(maker.known, [task], suggest=call.who.scope is None)[task]
     if service.tracer is None:
         answer = await call.intake.submit(call.tenant_id, job)
     else:

@@ -36,7 +36,7 @@ async def preview_schedule(call: Call) -> Preview:
     """Describe a schedule in one sentence, and list its next fires with the effects of clock changes."""
     request, store = call.body, call.store
     start = await store.now() if request.start is None else check_moment(request.start, "start")
-    usual_zone = base_of((await call.service.gate.tenant(call.tenant_id)).defaults).zone
+    usual_zone = base_of((await call.tenant()).defaults).zone
     schedule = _schedule(request, start, usual_zone)
     if not isinstance(schedule, Once) and schedule.calendars:
         schedule = schedule.holding(dates_of(schedule.calendars, await store.calendars.calendars(call.tenant_id)))

@@ -187,7 +187,7 @@ async def _holder(call: Call, session: Session) -> dict[str, Any]:
         return {"key_id": show("key", session.key_id), "role": role, "user": None}
     grants = call.service.gate.identities.grants(person)
     if call.who.role is not Role.ROOT and call.who.holder_id != person.id:
-        tenant = (await call.service.gate.tenant(call.tenant_id)).name
+        tenant = (await call.tenant()).name
         grants = tuple(each for each in grants if each.tenant in (None, tenant))
     first = grants[0] if grants else None
     return {

@@ -6,6 +6,7 @@ from duetime.api.endpoint import Routes
 from duetime.api.job_maker import JobMaker
 from duetime.api.problems import Problem
 from duetime.api.service import Service
+from duetime.api.task_registry import NO_TASKS
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
 from duetime.model.name import check_name
@@ -38,7 +39,7 @@ async def put_source(call: Call) -> SourceView:
     service.targets.brokers.places(source.broker, "broker")
     await service.secrets.check(call.who, source.broker, "broker")
     check_template(source)
-    target = _check_job(await service.gate.tenant(call.tenant_id), source, service).target
+    target = _check_job(await call.tenant(), source, service).target
     try:
         await service.secrets.check(call.who, target)
     except InvalidInput as error:
@@ -85,7 +86,7 @@ def _check_job(tenant: Tenant, source: Source, service: Service) -> JobRequest:
             max_payload=service.settings.max_payload,
             targets=service.targets,
             usual=tenant.defaults,
-            defaults={},
+            known=NO_TASKS,
         ).make(request)
     except Problem as problem:
         raise _of_job(problem.detail or problem.kind.title, problem.field, problem.remedy) from None

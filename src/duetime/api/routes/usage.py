@@ -32,7 +32,7 @@ async def get_usage(call: Call) -> UsageList | Reply:
     first, last = await _days(call, query.start_day, query.end_day, _LONGEST[query.by])
     store = call.service.store
     found = await store.usage_counts.usage_of(call.tenant_id, first, last, by_queue=query.by == "queue")
-    name = (await call.service.gate.tenant(call.tenant_id)).name
+    name = (await call.tenant()).name
     views = [_view(each, name) for each in found]
     if query.format == "csv":
         return Reply(content=(_line(_COLUMNS) + _lines(views)).encode(), media=CSV)

@@ -247,7 +247,7 @@ async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str,
     bound = frozenset(call.who.queues)
     if not bound or not defaults:
         return defaults
-    usual = (await call.service.gate.tenant(call.tenant_id)).defaults
+    usual = (await call.tenant()).defaults
     known = await call.service.store.queues.task_defaults(call.tenant_id)
     others = [
         each for each in await call.service.store.leases.workers(call.tenant_id) if not _is_within(each.queues, bound)

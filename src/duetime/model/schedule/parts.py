@@ -1,6 +1,7 @@
 """The parts of schedules: intervals, delays and bounds, each validated."""
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -97,6 +98,7 @@ def counts_in_calendar(run_in: timedelta | str | float, zone: str) -> bool:
     return _delay(run_in, zone).in_calendar
 
 
+@lru_cache(maxsize=1024, typed=True)  # most jobs have the same few delays, and each is asked for twice
 def _delay(run_in: timedelta | str | float, zone: str) -> Period:
     period = None
     if zone == "UTC":

@@ -100,4 +100,4 @@ def _arguments(name: str, given: Mapping[str, Any]) -> list[Any]:
 
 
 def _content(row: Sequence[Any]) -> int:
-    return sum(len(value) for value in row if type(value) is bytes)
+    return sum([len(value) for value in row if type(value) is bytes])
