@@ -143,15 +143,15 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._begun = 0
         self._chunk = None if self._is_inside else data
-        body = self._body
+        body, is_inside = self._body, self._is_inside
         super().data_received(data)
         self._chunk = None  # an idle connection must not keep it in memory
         if self.transport.is_closing() or self._has_enough:
             return
         if self._begun and self._is_in_head and self.cycle is not None and self.cycle.response_complete:
             self.table.waits(self)
-        # A chunk in which a message begins is not counted: it is not known how much of it belongs to the previous one.
-        if not self._begun:
+        # Of a chunk in which a message begins after another, it is not known how much belongs to which.
+        if not self._begun or (self._begun == 1 and self._is_in_head and not is_inside):
             self._framing += len(data) - (self._body - body)
         if self._framing > MAX_HEADER + _FRAMING * self._body:
             self._refuse(_TOO_LONG)
