@@ -84,7 +84,7 @@ SOME_FAILED = 3
 
 async def _measure(names: list[str], bench: Bench) -> dict[str, str]:
     """One scenario after the other; those that failed, with the reason: what follows does not depend on them."""
-    # Processes that were started end with us, also when somebody ends us.
+    # The processes that this one started end with it, also when it is terminated.
     measuring = asyncio.current_task()
     assert measuring is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)

@@ -11,8 +11,8 @@
 | `BENCH_DATA` | where filled databases are kept between runs | bench/.data |
 | `BENCH_RESULTS` | where results are written | bench/results; bench/.tries for a try |
 
-Whoever measures less than the defaults, or beside fewer peers, tries something: what was published stays as it is, and
-the try lies apart from it. More rounds than by default are no try.
+A run that measures less than the defaults, or fewer peers, is a try: the published results stay as they are, and the
+try is stored apart from them. A run with more rounds than the default is not a try.
 """
 
 import os

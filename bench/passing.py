@@ -16,8 +16,8 @@ from duetime.store.postgres import PostgresStore
 
 CLAIM = 500
 _OTHERS = 2 * CLAIM
-_BEHIND = {"nobody": (0, False), "those being claimed": (_OTHERS, False), "those claimed": (_OTHERS, True)}
-"""What stands in front of a claim: how many runs of somebody else, and whether their claim is committed."""
+_BEHIND = {"no others": (0, False), "those being claimed": (_OTHERS, False), "those claimed": (_OTHERS, True)}
+"""What stands in front of a claim: how many runs of another worker, and whether their claim is committed."""
 _TRIES = 25
 _JOIN = """
 insert into duetime.workers (id, name, tasks, queues, slots, started_at, lease_until)
@@ -49,7 +49,7 @@ async def _claim_behind(
     *,
     committed: bool,
 ) -> float:
-    """How long a claim takes behind so many runs of somebody else, in microseconds."""
+    """How long a claim takes behind so many runs of another worker, in microseconds."""
     lane = await own.fetchval("select min(lane_id) from duetime.runs")
     theirs, mine = uuid4(), uuid4()
     for worker in (theirs, mine):

@@ -94,7 +94,7 @@ class RawWorker:
 async def _connected(
     store: PostgresStore, server: Process, key: str, report: Report, connected: int, seconds: float
 ) -> None:
-    """Each run takes a second, and as many come each second as workers shall be busy."""
+    """Each run takes a second. As many runs come each second as workers are to be busy."""
     workers = [RawWorker(server.url, key) for _ in range(connected)]
     for start in range(0, connected, 50):
         await asyncio.gather(*(worker.register() for worker in workers[start : start + 50]))

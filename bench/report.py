@@ -7,7 +7,7 @@ ratio above 1 means that duetime is better, whether more or less is better. Wher
 the peers, `ours_beside_limit` has the figure by that clock, and the ratio to the limit is taken of it.
 
 The best of some peers is not the best of all: a target that asks for it counts as reached only when every Python peer
-that is known was measured. One that is missing for whatever reason (nobody asked for it, it could not be installed, it
+that is known was measured. One that is missing for whatever reason (it was not asked for, it could not be installed, it
 failed) leaves it open, and is named beside the verdict (`peers_missing`).
 """
 

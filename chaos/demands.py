@@ -36,13 +36,13 @@ class Demands(NamedTuple):
     """Over everything, also what was due during the faults, without the time in which there was no server or no worker:
     how long a process takes to start is not what is measured."""
     succeeds: float | None = None
-    """The share of runs that end well, of those that nobody cancelled."""
+    """The share of runs that end well, of those that no client cancelled."""
     refuses_late: bool = False
     """Some attempt came to a good end, and was refused, because its run had moved."""
     moves: bool = False
     """What was at work where it was cut off has begun elsewhere, before that was reachable again."""
     rejoins: bool = False
-    """Whoever was cut off has begun attempts again afterwards."""
+    """A worker that was cut off has begun attempts again afterwards."""
     frees_within: float | None = None
     """Seconds from the death of a worker until what it lost has begun again, counted in the same way."""
     keeps: bool = False
@@ -60,7 +60,7 @@ class Demands(NamedTuple):
     midnight: bool = False
     """Runs began on one day and ended on the next, and messages of the day before were delivered again."""
     tells: str | None = None
-    """What somebody is told who asks for something during a fault."""
+    """What the error of a request during a fault says."""
     writes: str | None = None
     """What a process writes into its log meanwhile."""
 
@@ -171,9 +171,9 @@ class Demands(NamedTuple):
 
     def _of_answers(self, answered: Iterable[Record], written: Iterable[str]) -> Iterator[str]:
         if self.tells is not None and not any(self.tells in record.get("error", "") for record in answered):
-            yield f"nobody was told {self.tells!r}"
+            yield f"no request was told {self.tells!r}"
         if self.writes is not None and self.writes not in written:
-            yield f"nobody has written {self.writes!r}"
+            yield f"no process has logged {self.writes!r}"
 
 
 def came_of_it(faults: Iterable[Record]) -> dict[str, int]:

@@ -66,7 +66,7 @@ class Memory:
 
 
 def read(folder: Path) -> dict[str, list[Record]]:
-    """The logs of a folder; those that nobody wrote are empty."""
+    """The logs of a folder; those that were never written are empty."""
     return {name: list(_lines(folder / f"{name}.jsonl")) for name in LOGS}
 
 

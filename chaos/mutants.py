@@ -83,7 +83,7 @@ def drop_one_in_a_thousand(seed: int) -> Iterator[None]:
 
 @contextmanager
 def no_fence(_seed: int) -> Iterator[None]:
-    """A completion is taken from whoever sends it."""
+    """A completion is accepted from any worker that sends it."""
     (fenced,) = SQL["exceptions"]
     free = fenced.replace(" and r.fence = x.value and r.worker_id = :worker_id", "")
     assert free != fenced
@@ -149,7 +149,7 @@ def fire_early(_seed: int) -> Iterator[None]:
 
 @contextmanager
 def never_reap(_seed: int) -> Iterator[None]:
-    """Nobody frees the runs of the dead."""
+    """The reaper frees no runs of dead workers."""
 
     async def tick(_self: Reaper) -> float:
         return 3600.0
@@ -187,7 +187,7 @@ def follow_twice(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def wait_for_nobody(seed: int) -> Iterator[None]:
+def wait_for_none(seed: int) -> Iterator[None]:
     """A job does not wait for its parent, now and then."""
     random, real = Random(f"nobody {seed}"), sqlite_intake.IntakeRole.submit
 
@@ -201,7 +201,7 @@ def wait_for_nobody(seed: int) -> Iterator[None]:
 
 @contextmanager
 def leak_a_permit(seed: int) -> Iterator[None]:
-    """What a run held of its key is not given back, now and then; and nobody counts again what is really held."""
+    """What a run held of its key is not given back, now and then, and no process recounts what is really held."""
     random = Random(f"permit {seed}")
     _, *counted = SQL["count_limits"]
     (unpark,) = SQL["unpark"]
@@ -321,7 +321,7 @@ MUTANTS: dict[str, Mutant] = {
     "never-compare": Mutant(never_compare, (quiet.STUCK,)),
     "forget-an-end": Mutant(forget_an_end, _UNDONE),
     "follow-twice": Mutant(follow_twice, (followers.FOLLOWED,)),
-    "wait-for-nobody": Mutant(wait_for_nobody, (followers.AFTER,)),
+    "wait-for-none": Mutant(wait_for_none, (followers.AFTER,)),
     "leak-a-permit": Mutant(leak_a_permit, _UNDONE),
     "ignore-a-limit": Mutant(ignore_a_limit, (limits.WITHIN,)),
     "trust-the-first-look": Mutant(trust_the_first_look, (completion.ALONE,)),

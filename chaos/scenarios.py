@@ -31,7 +31,7 @@ class Scenario(NamedTuple):
     over_http: bool = False
     """The workload asks the servers, not the database."""
     pooled: bool = False
-    """PgBouncer stands between everybody and the database."""
+    """PgBouncer stands between all processes and the database."""
     standby: Literal["synchronous", "asynchronous"] | None = None
     patroni: Literal["synchronous", "asynchronous"] | None = None
     """The database is a Patroni cluster with such standbys."""

@@ -1,6 +1,6 @@
 """The pinned loops: what the database can do with these statements, and nothing else around them.
 
-Nobody may slow these down to look good.
+Do not slow these loops down to make duetime look better.
 """
 
 from bench.limits.drain import drain_postgres, drain_sqlite

@@ -11,7 +11,7 @@ import msgspec
 from bench.model.simulation import PASS_BY, SKIP, Costs, Layout, simulate
 
 CLAIM_SHARE = 0.45
-"""The part of the sessions' work that is claiming, where nobody has measured it."""
+"""The part of the sessions' work that is claiming, where there is no measurement of it."""
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -25,8 +25,8 @@ class Clock:
 
 
 class Cores:
-    """CPU shared evenly by those who want it; nobody uses more than one core at a time. For each who has to wait, all
-    take a share more of it (`crowding`): who is switched out finds the caches filled by others."""
+    """CPU that threads and sessions share evenly; each uses at most one core at a time. For each that has to wait, all
+    need a share more CPU (`crowding`): one that was switched out finds the caches filled by others."""
 
     def __init__(self, clock: Clock, cores: float, crowding: float = 0.0) -> None:
         self._clock = clock

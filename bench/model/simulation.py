@@ -3,9 +3,9 @@
 What is simulated: each worker process has one thread of Python, which handles claims, runs tasks and makes completions,
 one after the other; its claimer and its completer each wait for one statement at a time. A claim passes by what others
 are claiming and what they have claimed since its own last one; those that serve other lanes are not in its way. A
-statement needs CPU in its own database session, then a durable commit, for which the log is flushed once for everybody
-who waits. Threads and sessions that want CPU share the cores evenly. Worker processes and database may share a machine
-or have their own.
+statement needs CPU in its own database session, then a durable commit, for which the log is flushed once for all
+sessions that wait. Threads and sessions that want CPU share the cores evenly. Worker processes and database may share
+a machine or have their own.
 
 Time is in microseconds.
 """
@@ -21,7 +21,7 @@ CLAIM = 500
 BACKLOG = 10_000
 """With so many completions waiting, a worker claims no more."""
 SKIP, PASS_BY = 1.5, 0.5
-"""What passing by costs in microseconds, where nobody has measured it."""
+"""What passing by costs in microseconds, where there is no measurement of it."""
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class SimulatedWorker:
         self._completing = False
         self._claiming = False
         self._seen = 0
-        """How many runs were taken, by anybody, when it claimed last: it begins behind those."""
+        """How many runs all workers had claimed when this one claimed last: its next claim begins behind those."""
         self._claim()
 
     def _think(self, work: float, then: Callable[[], None]) -> None:

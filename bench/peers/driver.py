@@ -19,7 +19,7 @@ ARGUMENT = "x" * 180
 """With the moment of sending beside it, arguments come to about 200 bytes."""
 TICK = 0.01
 AHEAD = float(os.environ.get("PEER_AHEAD", "18"))
-"""How long before the first of them is due jobs are submitted, in seconds: longer than anybody looks ahead."""
+"""Jobs are submitted so many seconds before the first of them is due: no peer looks ahead that far."""
 
 
 PLANS = "PEER_PLANS" in os.environ
@@ -69,7 +69,7 @@ async def submit(driver: Driver, count: int, *, bulk: bool) -> float:
 
 async def send(driver: Driver, rate: float, seconds: float) -> int:
     """Submit at a fixed rate. Each job carries the moment at which it should have been sent: a peer that cannot be fed
-    fast enough is late, whoever is to blame."""
+    fast enough is late, whatever the cause."""
     began, sent = time.time(), 0
     wanted = int(rate * seconds)
     while sent < wanted:

@@ -1,4 +1,4 @@
-"""The names of all peers that there are, measured or not. Nothing is imported here: everybody may know them."""
+"""The names of all peers, measured or not. This module imports nothing, so every module may import it."""
 
 PYTHON_PEERS = frozenset(
     {"celery", "dramatiq", "rq", "huey", "arq", "procrastinate", "pgqueuer", "apscheduler", "apscheduler-memory"}

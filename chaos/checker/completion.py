@@ -1,4 +1,4 @@
-"""Completion: one end for each run, from the worker that claimed it last; and nobody else at work on it meanwhile."""
+"""Completion: one end for each run, from the worker that claimed it last, and no other worker on it meanwhile."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -25,9 +25,9 @@ def check(facts: Facts) -> Iterator[Violation]:
             if len(starts) > 1:
                 yield Violation(ONLY_ONCE, f"{tag} began {len(starts)} times")
     for tag in facts.starts.keys() - facts.known:
-        yield Violation(INVENTED, f"{tag} ran, and nobody asked for it")
+        yield Violation(INVENTED, f"{tag} ran, and no client requested it")
     for tag in facts.runs.keys() - facts.known:
-        yield Violation(INVENTED, f"the product tells of {tag}, and nobody asked for it")
+        yield Violation(INVENTED, f"the product reports {tag}, and no client requested it")
 
 
 def _lost(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:
@@ -55,7 +55,7 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
             yield Violation(LOST, f"{tag} is SUCCEEDED, and its task never came to its end")
     elif state == "CANCELLED":
         if tag not in facts.cancels and not _in_vain(facts, asked):
-            yield Violation(LOST, f"{tag} is CANCELLED, and nobody asked for that")
+            yield Violation(LOST, f"{tag} is CANCELLED, and no client requested that")
     elif state == "FAILED":
         if asked.get("once") and (run["attempts"][-1][0] == "LOST" or _stopped(facts, starts)):  # type: ignore[index]
             return  # that is what was asked for: rather not at all than twice
@@ -116,7 +116,7 @@ def _on_time(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violatio
     if first.get("parent") is not None:
         ended = _end_of_parent(facts, first["parent"])
         if ended is None:
-            return  # nobody saw when that was
+            return  # no log says when that was
         since = max(since, ended)
     if first.get("alone") is not None:
         return  # it may have had to wait for others of its key

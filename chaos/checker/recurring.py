@@ -157,7 +157,7 @@ def _by_key(
             late = found[0].t - target.deadline
             yield Violation(LATE, f"{tag} at {due:.3f} began {late:.1f} s after its latest moment")
         if only is not None and only["state"] == "CANCELLED":
-            yield Violation(LOST, f"{tag} at {due:.3f} is CANCELLED, and nobody asked for that")
+            yield Violation(LOST, f"{tag} at {due:.3f} is CANCELLED, and no client requested that")
 
 
 def _summed_up(run: Record, wanted: set[float]) -> list[float]:

@@ -1,7 +1,7 @@
 """True time, the database's clock, and the times at which the product was being disturbed.
 
 A fault counts from its beginning until it has ended and the product has had `recovery` seconds. Bounds on lag hold for
-undisturbed time only: whoever is due during a fault has its whole bound once the fault is over.
+undisturbed time only: a run that is due during a fault has its whole bound once the fault is over.
 
 A clock that steps makes runs early or late, and disturbs no worker: it cuts none off, and takes nothing from one.
 """
@@ -63,7 +63,7 @@ class Timeline:
         return min(shown)
 
     def reached(self, due: float, since: float = float("-inf")) -> float:
-        """When the database's clock first may have shown this time, or a later one, to somebody who looks from `since`
+        """When the database's clock first may have shown this time, or a later one, to a reader that looks from `since`
         on."""
         moments = []
         for place, offset in enumerate(self._offsets):

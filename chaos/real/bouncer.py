@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode between everybody and the database, where the program is installed.
+"""PgBouncer in transaction mode between all processes and the database, where the program is installed.
 
 `DUETIME_TEST_PGBOUNCER` names it if it is not on the path.
 """

@@ -49,7 +49,7 @@ class Member:
         """What else it is told when it starts."""
         self.deaths = 0
         self.crashes: list[str] = []
-        """How it has ended when nobody had told it to."""
+        """Its unexpected exits: the status, and the end of the log."""
         self.may_kill_itself = False
         """Whether its tasks do that."""
         self._told: set[signal.Signals] = set()
@@ -90,7 +90,7 @@ class Member:
         )
 
     def send(self, kind: signal.Signals) -> bool:
-        """Signal it and what it has spawned; false when there is nobody to signal."""
+        """Signal the process and its children; false when the process has ended."""
         if self.pid is None:
             return False
         self._told.add(kind)
@@ -98,7 +98,7 @@ class Member:
         return True
 
     def revive(self) -> bool:
-        """Start it if it has ended and shall live, but not again and again at once; true when it was started."""
+        """Start it if it has ended and is wanted, but not too soon after its last start; true when it was started."""
         if self.pid is not None or not self.wanted or monotonic() < self._started_at + _RESTART:
             return False
         self.deaths += 1
@@ -107,7 +107,7 @@ class Member:
         return True
 
     def judge_end(self) -> None:
-        """Note an end that nobody had asked for."""
+        """Record an exit that the test did not cause."""
         status = None if self._process is None else self._process.returncode
         killed = (signal.SIGKILL in self._told or self.may_kill_itself) and status == -signal.SIGKILL
         # Told to stop before it has said a word, it is still being loaded, and ends like any other program.
@@ -168,11 +168,11 @@ class Cluster:
         self.workers = [Member(f"worker-{n}", ["worker", APP], way, folder, logs, **settings) for n in range(workers)]
         self.client = NoProxy(way) if isinstance(database, Patroni) else Proxy(way)
         self.settings: dict[str, Any] = settings
-        """What whoever joins the cluster has to be told."""
+        """The settings of every process that joins the cluster."""
         self.spares: list[Server] = []
         """Databases that are waiting to take over, or that were replaced."""
         self.absences: list[tuple[float, float]] = []
-        """From when to when there was no server, or no worker: nobody could do what was due."""
+        """From when to when there was no server, or no worker: due runs could not start."""
         self._supervising: asyncio.Task[None] | None = None
 
     @property
@@ -185,7 +185,7 @@ class Cluster:
         return [*self.servers, *self.workers]
 
     def move_to(self, postgres: Server) -> None:
-        """Everybody is led to another database."""
+        """Connect all processes to another database."""
         self.spares.append(self.postgres)
         self._database, self.dsn = postgres, postgres.dsn("chaos")
         if self.bouncer is not None:
@@ -219,7 +219,7 @@ class Cluster:
         return [words for member in self.members for words in member.complaints()]
 
     def has_written(self, text: str) -> bool:
-        """Whether it stands in somebody's log."""
+        """Whether it stands in the log of a process."""
         return any(text in member.text() for member in self.members)
 
     async def _supervise(self) -> None:

@@ -80,9 +80,9 @@ def damages(dsn: str) -> list[str]:
 
 
 def deadlock(dsn: str, seconds: float) -> int:
-    """Lock runs in the order in which nobody else does, for a while; returns how many deadlocks came of it.
+    """Lock runs in the opposite order to all other sessions, for a while; returns how many deadlocks came of it.
 
-    PostgreSQL ends whoever first wonders why it waits so long: that is never this session.
+    PostgreSQL aborts the session whose `deadlock_timeout` passes first: that is never this one.
     """
     until = monotonic() + seconds
     before = _insist(dsn, _deadlocks)
@@ -174,7 +174,7 @@ async def fail_over(cluster: Cluster, standby: Server, tail: float = 0.0) -> tup
 
 async def restore(cluster: Cluster, seconds: float) -> tuple[float, float]:
     """A base backup is made; some time later the server and its disk are gone, and the backup is put in their place.
-    Returns from when to when the work of everybody is lost."""
+    Returns from when to when all work is lost."""
     began = monotonic()
     copy = await asyncio.to_thread(lambda: Server(installed()[0], copy_of=cluster.postgres))
     cluster.spares.append(copy)

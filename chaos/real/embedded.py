@@ -124,7 +124,7 @@ def main() -> int:
     try:
         asyncio.run((tell if sys.argv[2:] == ["tell"] else live)(Path(sys.argv[1])))
     except StoreUnavailable as error:
-        # It could not even begin: as the command does, say so and leave it to whoever starts it again.
+        # It could not even begin: say so, as the command does, and leave the next start to the supervisor.
         print(f"not started: {error}")
         return COULD_NOT_BEGIN
     return 0

@@ -39,7 +39,7 @@ class Faults:
     """Strikes a cluster."""
 
     def __init__(self, cluster: Cluster, clock: DatabaseClock, lies: Path, writer: Writer, disk: Path) -> None:
-        """`lies` is the file that says how much everybody is lied to; `disk`, where the database is."""
+        """`lies` is the file with the share of false errors that all processes see; `disk` is where the database is."""
         self._disk = disk
         self._cluster = cluster
         self._clock = clock
@@ -213,7 +213,7 @@ class Faults:
         await self._set_clock(strike, f"{strike.strength:+.0f}")
 
     async def node_drift(self, strike: Strike) -> None:
-        """It runs too fast or too slow, until somebody sets it."""
+        """A node's clock runs too fast or too slow, until the fault ends and sets it right."""
         await self._set_clock(strike, f"+0 x{strike.strength:g}")
 
     async def _set_clock(self, strike: Strike, to: str) -> None:

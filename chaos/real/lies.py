@@ -1,6 +1,6 @@
 """Success seen as error: a store method does what it was asked, and its caller is told that the database is away.
 
-Every process looks into one file for the share of successes that it shall see as errors, at every method of the store;
+Every process looks into one file for the share of successes that it must see as errors, at every method of the store;
 each lie is written down among the faults.
 """
 
@@ -87,7 +87,7 @@ class Liar:
             if self._random.random() < self.rate:
                 now = monotonic()
                 self._writer.write("faults", {"kind": f"lie: {name}", "t": now, "until": now})
-                raise StoreUnavailable(f"{name} has happened, and you shall not know it")
+                raise StoreUnavailable(f"{name} took effect, and its caller must not know it")
             return result
 
         return method

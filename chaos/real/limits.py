@@ -130,7 +130,7 @@ async def run(
 
 
 async def _submit(store: PostgresStore, runs: int, dice: Random, *, narrow: bool = False) -> None:
-    # Nobody shall give up for being killed often.
+    # No run may fail because its worker was killed often.
     patient = RetryPolicy(lost_retries=1000)
     jobs = []
     for number in range(runs):

@@ -1,8 +1,8 @@
 """A TCP proxy between one process and PostgreSQL: latency, a cut, a reset, a connection that is only half there.
 
-A cut is a cable that is pulled: nothing arrives, nobody is told. A reset is a firewall that forgot the connection.
-Half-open: the database hears the process, and its answers go nowhere. Slow close: the answers come, then a goodbye that
-takes its time.
+A cut is a cable that is pulled: nothing arrives, and neither side is told. A reset is a firewall that forgot the
+connection. Half-open: the database receives what the process sends, and its answers go nowhere. Slow close: the answers
+come, then the connection takes its time to close.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """More than can be done: over HTTP, a tenant asks for five times as much as the slots can take.
 
 Its quota lets it store some work and no more, so the rest is refused instead of piling up, the slots stay busy, and
-what waits is done soon after. Meanwhile another tenant asks for little, and shall not notice.
+what waits is done soon after. Meanwhile another tenant asks for little, and must not notice.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ CAPACITY = WORKERS * SLOTS / _TASK
 """Runs of the overload that can be done in a second."""
 TIMES = 5
 QUOTA = round(30 * CAPACITY)
-"""Jobs that the tenant may have: as an operator would set it who wants nobody to wait for more than half a minute."""
+"""Jobs that the tenant may have: as an operator would set it to keep every wait below half a minute."""
 _OVERLOAD = 60.0
 _SHORTEST = 10.0
 """The same where the soak is short. It still fills the quota."""
@@ -242,8 +242,8 @@ class Stream(NamedTuple):
 
 @asynccontextmanager
 async def _asking(*streams: Stream) -> AsyncIterator[None]:
-    """Meanwhile these ask, whether or not they were answered before: a slow server makes nobody ask less. All stop at
-    once, and have their answers in the end."""
+    """These streams ask meanwhile, whether or not earlier requests were answered: a slow server does not lower the
+    rate. All streams stop at once, and wait for their answers in the end."""
     stop = asyncio.Event()
 
     async def ask(group: asyncio.TaskGroup, stream: Stream) -> None:

@@ -145,7 +145,7 @@ class Patroni:
         return "\n".join(ends)
 
     def kill(self, host: Host) -> None:
-        """As if its power failed: Patroni and PostgreSQL are gone, and nothing was told to anybody."""
+        """As if its power failed: Patroni and PostgreSQL are gone, and no other process is told."""
         for pid in _pids(host):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -164,7 +164,7 @@ class Patroni:
         )
 
     def cut_off(self, host: Host) -> None:
-        """From the other hosts, from etcd and from everybody."""
+        """From the other hosts, from etcd and from all clients."""
         _run("bridge", "link", "set", "dev", host.port, "state", "0")
 
     def connect_again(self, host: Host) -> None:

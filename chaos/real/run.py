@@ -68,7 +68,7 @@ async def run(
     base = time.time() - time.monotonic()
     strikes = schedule(Random(f"faults {seed}"), scenario)
     with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as folder, _disk(scenario, Path(folder)) as disk:
-        Path(folder).chmod(0o711)  # PostgreSQL runs as somebody else
+        Path(folder).chmod(0o711)  # PostgreSQL runs as another user
         server = _database(scenario, disk)
         clock = DatabaseClock(server)
         try:
@@ -230,7 +230,7 @@ async def _at(t: float, faults: Faults, strike: Strike) -> None:
 
 
 async def all_up(app: App, workers: int) -> None:
-    """What is asked for while nobody is there yet would count as late."""
+    """Wait for the workers: what is asked for before they are there would count as late."""
     store = await app.store()
     async with asyncio.timeout(_UP):
         while len(await answered(store.leases.workers)) < workers:
@@ -285,8 +285,8 @@ async def _in_state(app: App, state: RunState) -> list[RunItem]:
 
 
 async def _tell(client: Client, writer: Files, seed: int, ended_otherwise: set[str]) -> None:
-    """Ask about all that is not one of very many, all that nobody saw the end of or that did not end well, and some of
-    the rest."""
+    """Ask about each job that is not one of very many, each whose end no log shows or that did not end well, and some
+    of the rest."""
     logs = read(writer.folder)
     ended = {record["nonce"] for record in logs["seen"] if record["what"] == "end" and record["how"] == "done"}
     done = {record["tag"] for record in logs["seen"] if record["what"] == "start" and record["nonce"] in ended}

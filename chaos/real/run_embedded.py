@@ -24,7 +24,7 @@ QUIET = RECOVERY + BOUND + _START + 3.0
 """Seconds that it goes on after the last fault: long enough for all that was due before to have to have run."""
 KINDS = ("kill", "freeze", "lock", "disk full")
 _TIMEOUT = 5.0
-"""Seconds that whoever wants to write waits for a lock."""
+"""Seconds that a writer waits for a lock."""
 _DISK = "96m"
 
 
@@ -67,7 +67,7 @@ def run(logs: Path, *, seconds: float, seed: int, kinds: tuple[str, ...] = KINDS
 
 
 class Life:
-    """The process, and whoever starts it again."""
+    """The process, and what starts it again."""
 
     def __init__(self, folder: Path, logs: Path) -> None:
         self.folder = folder
@@ -150,7 +150,7 @@ def _strike(life: Life, writer: Files, kind: str, random: Random) -> None:
 
 
 def _lock(file: Path, seconds: float) -> int:
-    """As another program would that opens the file: whoever writes meanwhile is told that it is busy, after a while."""
+    """Lock the file as another program would: after a while, a writer is told that the database is busy."""
     connection = sqlite3.connect(file, timeout=10, isolation_level=None)
     with contextlib.closing(connection), contextlib.suppress(sqlite3.OperationalError):
         connection.execute("begin immediate")

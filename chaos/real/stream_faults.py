@@ -70,7 +70,7 @@ class StreamFaults:
         *,
         base: float,
     ) -> None:
-        """`deaths` is the file that names the point at which a process shall die; `base`, what all clocks showed when
+        """`deaths` is the file that names the point at which a process must die; `base` is what all clocks showed when
         true time began."""
         self._cluster = cluster
         self._broker = broker
@@ -93,7 +93,7 @@ class StreamFaults:
             self._record(strike, monotonic(), "broker", t=struck, came_of_it=used)
 
     async def unanswered(self, strike: Strike) -> None:
-        """The broker hears everybody, and its answers go nowhere: what was published then fails all the same."""
+        """The broker receives all requests, and its answers go nowhere: publishing then fails all the same."""
         assert isinstance(self._broker, Redis)
         async with self._away:
             await self._published(self._broker)

@@ -1,7 +1,7 @@
 """The database of the simulation: the product's own SQLite store, its writer thread replaced by the virtual loop.
 
-Most calls are answered at once, which costs the least. The others wait in a queue for a moment, so that everybody else
-takes a turn in between, and are committed together, as the thread would do it.
+Most calls are answered at once, which costs the least. The others wait in a queue for a moment, so that all other nodes
+take a turn in between, and are committed together, as the thread would do it.
 """
 
 import asyncio

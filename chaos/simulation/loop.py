@@ -1,8 +1,8 @@
 """An event loop whose time is virtual and whose nodes take turns by chance.
 
 Each node keeps the order of its own callbacks, as a process would; which node goes next is drawn from the seed. When
-nobody has anything to do, time moves to the next timer. A node that is killed never executes another line, and one that
-is frozen does so only after it was thawed.
+no node has anything to do, time moves to the next timer. A node that is killed never executes another line, and one
+that is frozen does so only after it was thawed.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._most_tasks = len(self.tasks) + _SWEEP
 
     def bury(self) -> None:
-        """Close what is left of everybody. What their coroutines do about it happens here and goes nowhere."""
+        """Close what is left of all nodes. What their coroutines do about it happens here and goes nowhere."""
         asyncio._set_running_loop(self)
         self._most_tasks = sys.maxsize
         try:
@@ -144,7 +144,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(None)
 
     def _run_once(self) -> None:
-        """Callback after callback, of one node after the other, until the loop shall stop; the name is asyncio's."""
+        """Run one callback at a time, of varying nodes, until the loop has to stop. The name is asyncio's."""
         busy, draw = self._busy, self._random.random
         while not self._stopping:  # type: ignore[attr-defined]
             able = busy
@@ -182,7 +182,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while timers and (timers[0][2].gone or timers[0][2].process.dead):
             heappop(timers)
         if not timers:
-            raise RuntimeError("nobody has anything left to do: the simulation would wait for ever")
+            raise RuntimeError("no node has anything left to do: the simulation would wait for ever")
         self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= self._now:
             turn = heappop(timers)[2]

@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     planned: int
     """How many faults were to strike."""
     struck: dict[str, int]
-    """Those that really met somebody, by kind."""
+    """Those that really hit something, by kind."""
     hours: float
     seconds: float
 

@@ -33,7 +33,7 @@ BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
 BASE = EPOCH.timestamp()
 _AT_LEAST = 1.0
-"""Seconds that a fault lasts which had to wait for somebody to strike."""
+"""Seconds that a fault lasts at least when it had to wait for a node that it can strike."""
 _TIMEOUT = 60
 """Seconds for which bad weather stays until a call has met it."""
 _LAST_WORDS = 2.0
@@ -45,7 +45,7 @@ class World:
         self.seed = seed
         self.history = Memory()
         self.struck: Counter[str] = Counter()
-        """Faults that really met somebody, by kind."""
+        """Faults that really hit something, by kind."""
         self.crashes: list[str] = []
         self._stuck = stuck.StuckWatch()
         self._random = Random(f"duetime {seed}")
@@ -130,7 +130,7 @@ class World:
         client = self._client
         parent = options.get("parent")
         if parent is not None and parent not in client.jobs:
-            return  # nobody knows whether there is one to wait for
+            return  # the client does not know whether there is a parent to wait for
         cancel_after = options.pop("cancel after", None)
         if options.get("idempotent") is not None:
             await client.until_known(lambda: client.submit(tag, **options))
@@ -180,7 +180,7 @@ class World:
                 self._record(record, self.loop.time() + DEADLINE, met=met)
 
     async def _find(self, first: int, able: Callable[[Node], bool]) -> Node:
-        """The node that was meant, or another one if that cannot be struck now; or whoever is the first who can."""
+        """The node that was meant, or else the next one that can be struck now; waits until there is one."""
         while True:
             for place in range(plans.NODES):
                 node = self._nodes[(first + place) % plans.NODES]

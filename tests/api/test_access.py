@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 PINGS = {"ping", "ping_event", "ping_with_note", "ping_event_with_note"}
 SSO = {"get_login_methods", "begin_sso_login", "finish_sso_login"}
 OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"} | SSO | PINGS
-"""What anybody may ask. Whoever adds to it should know why."""
+"""Endpoints that need no key. Add to them only for a good reason."""
 KINDS = {
     "job_id": "job",
     "run_id": "run",
@@ -36,7 +36,7 @@ GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.may is not None]
 
 
 def path_of(endpoint: Endpoint, names: dict[str, str] | None = None) -> str:
-    """The path with ids that nobody has."""
+    """The path with ids that do not exist."""
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
@@ -67,7 +67,7 @@ async def test_without_a_key(api: Served) -> None:
 async def test_a_key_that_is_forgotten_while_it_is_looked_at_is_asked_for_again(
     api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moments = itertools.count(0.0, 0.7)  # a while goes by whenever somebody asks for the time
+    moments = itertools.count(0.0, 0.7)  # a while goes by whenever the cache asks for the time
     monkeypatch.setattr(lookup_cache, "monotonic", lambda: next(moments))
     for _ in range(30):
         assert (await api.ask("GET", "/v1/jobs", key=api.root)).status == 200
@@ -84,7 +84,7 @@ async def test_with_the_wrong_role(api: Served) -> None:
 
 
 async def test_with_the_right_role(api: Served) -> None:
-    """Whoever may is not stopped at the gate: whatever the answer is, it is not 401 or 403."""
+    """A key with the right role is let in: whatever the answer is, it is not 401 or 403."""
     for role in (Role.ADMIN, Role.OPERATOR, Role.SUBMITTER, Role.VIEWER, Role.WORKER):
         key = await api.key(role)
         for endpoint in GUARDED:
@@ -98,7 +98,7 @@ BY_ID = [endpoint for endpoint in GUARDED if set(endpoint.parameters) & KINDS.ke
 
 
 async def test_another_tenants_things_are_missing(api: Served) -> None:
-    """The answer for another tenant's id is the one for an id that nobody has, byte for byte."""
+    """The answer for another tenant's id is the one for an id that does not exist, byte for byte."""
     theirs = await api.tenant("theirs")
     names = await things_of(api, await api.key(Role.ADMIN, theirs.id))
     ours = await api.key(Role.ADMIN, (await api.tenant("ours")).id)

@@ -1,4 +1,4 @@
-"""Cursors: whoever goes on with a list learns nothing from where it goes on."""
+"""Cursors: a caller that goes on with a list learns nothing from its cursor."""
 
 from base64 import urlsafe_b64decode
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Figures over HTTP: what the dashboard is made of, and everybody else may ask for."""
+"""Figures over HTTP: the dashboard is made of them, and every other client may ask for them."""
 
 from datetime import datetime, timedelta
 from typing import Any

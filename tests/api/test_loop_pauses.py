@@ -1,4 +1,4 @@
-"""No request keeps the event loop for longer than 50 ms, whatever it sends and whoever sends it.
+"""No request keeps the event loop for longer than 50 ms, whatever it contains and whichever caller sends it.
 
 Every endpoint is asked with the longest path, query and headers that are let in, and with the worst bodies that it
 accepts, plain and packed. The largest requests that are carried out are in `test_pauses.py`. `make pauses` sends the
@@ -100,7 +100,7 @@ def bodies(limit: int, *, batch: bool) -> Iterator[tuple[str, bytes]]:
             "jobs with tags": b'{"task":"t","tags":["a","b","c"],"name":"n","owner":"o","run_in":3600}',
             "recurring jobs": b'{"task":"t","cron":"*/5 9-17 * * MON-FRI","tz":"Europe/Berlin"}',
             "jobs that wait for many": b'{"task":"t","depends_on":[%s]}' % b",".join([b'"job_%026d"' % 7] * 8_000),
-            "jobs that nobody understands": b'{"task":"t","when":"evry wekday at the qwe rty uio pas dfg hjk lzx"}',
+            "jobs with an unreadable time": b'{"task":"t","when":"evry wekday at the qwe rty uio pas dfg hjk lzx"}',
         }.items():
             yield name, b"[" + b",".join([job] * min(MANY, limit // (len(job) + 1))) + b"]"
 

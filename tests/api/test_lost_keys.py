@@ -1,4 +1,4 @@
-"""Arguments whose key is not known (yet, or any more): their own run waits for it, and nobody else."""
+"""Arguments whose key is not known (yet, or any more): only their own run waits for it."""
 
 import json
 import time

@@ -172,7 +172,7 @@ async def test_what_is_written_meanwhile_is_neither_missed_nor_lost(
         edited: list[UUID] = []
 
         async def edit_first(self: Any, table: SealedTable, rows: Sequence[Resealed]) -> None:
-            """Between the look at a row and its writing somebody else writes it."""
+            """Another request writes the row between its reading and its writing."""
             if table.name == "jobs" and rows[0].key[0] == job_id and not edited:
                 answer = await new.ask("PATCH", f"/v1/jobs/{made['job']}", {"args": {"text": "newer"}})
                 assert answer.status == 200

@@ -1,4 +1,4 @@
-"""What the store refuses is refused for one job, and for nobody who was stored along with it."""
+"""What the store refuses is refused for one job, and not for the jobs that are stored along with it."""
 
 import asyncio
 from typing import Any

@@ -199,7 +199,7 @@ async def test_the_server_caps_the_life_of_a_session(database_url: str) -> None:
 
 
 async def test_a_shorter_lifetime_ends_sessions_that_run(database_url: str) -> None:
-    """Whoever lowers the setting wants it for the sessions of today."""
+    """An operator that lowers the setting wants it for the sessions of today."""
     async with served(database_url, session_lifetime=timedelta(days=30)) as api:
         cookie = await log_in(api)
         assert await is_in(api, cookie)

@@ -1,4 +1,4 @@
-"""What the decorator says of a task's jobs holds whoever submits."""
+"""What the decorator says of a task's jobs holds for every caller that submits them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs for tasks that nobody has: what was probably meant is looked for, and never for long."""
+"""Jobs for tasks that no worker provides: a similar name is looked for, and never for long."""
 
 import difflib
 from datetime import timedelta

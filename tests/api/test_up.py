@@ -42,7 +42,7 @@ def test_up_makes_its_first_key_and_keeps_it(tmp_path: Path) -> None:
             assert stored["args"] == {"name": "HTTP"}
             assert up.stop() == 0
             assert "token=" not in up.stdout + up.stderr
-        assert not (folder / "server-url").exists(), "nobody is there any more"
+        assert not (folder / "server-url").exists(), "no server runs any more"
     assert keys[0] == keys[1]
 
 

@@ -51,7 +51,7 @@ class Crowd:
         await asyncio.gather(*self._tasks[self._slow : self._slow + self._pourers])
 
     async def _linger(self, number: int) -> None:
-        """Every other one is silent, the others send a byte now and then; whoever is dropped comes back."""
+        """Every other client is silent, the others send a byte now and then; a client that is dropped comes back."""
         head = b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nX: "
         while True:
             with contextlib.suppress(OSError):
@@ -83,7 +83,7 @@ class Crowd:
                     writer.transport.abort()
 
     async def _ignore(self, number: int) -> None:
-        """Ask for large documents and read nothing; whoever is dropped comes back."""
+        """Ask for large documents and read nothing; a client that is dropped comes back."""
         loop = asyncio.get_running_loop()
         while True:
             with contextlib.suppress(OSError), socket.socket() as made:

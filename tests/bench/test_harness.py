@@ -238,12 +238,12 @@ async def test_a_scenario_that_fails_leaves_the_others_to_be_measured(
         measured.append("drain")
 
     async def broken(_: Bench) -> None:
-        raise CannotRun("submit failed: nobody is there")
+        raise CannotRun("submit failed: connection refused")
 
     monkeypatch.setattr(bench.__main__, "SCENARIOS", {"fire": broken, "drain": fine})
     given = Bench(knobs.Knobs(), Databases(postgres, tmp_path), Peers(knobs.Knobs(), str), Filled(tmp_path))
     failed = await bench.__main__._measure(["fire", "drain"], given)
-    assert failed == {"fire": "CannotRun: submit failed: nobody is there"} and measured == ["drain"]
+    assert failed == {"fire": "CannotRun: submit failed: connection refused"} and measured == ["drain"]
 
 
 def test_without_room_nothing_is_filled(monkeypatch: pytest.MonkeyPatch, postgres: Server, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.support.postgres import Server
 
 
 def _that_bears(monkeypatch: pytest.MonkeyPatch, most: float) -> list[float]:
-    """Everybody keeps up with so many a second; returns what is asked for."""
+    """Let every peer keep up with so many a second; returns the rates that are tried."""
     asked: list[float] = []
 
     async def lags(_: Peer, rate: float, *__: object) -> list[float]:

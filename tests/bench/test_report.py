@@ -106,7 +106,7 @@ def test_a_peer_that_cannot_be_installed_leaves_the_target_open_and_is_named(
         report.peer("postgres", "async", name, 5.0)
     report.finish({("postgres", "async"): Target(of_best_peer=of_best)}, unavailable={"huey": "pip install failed"})
     body = _written(tmp_path, "drain")
-    assert body["reached"]["postgres"]["async"] is verdict  # missed is missed, whoever else there is
+    assert body["reached"]["postgres"]["async"] is verdict  # missed is missed, whichever peers there are
     assert body["peers_missing"] == {"postgres": {"async": ["huey"]}}
 
 

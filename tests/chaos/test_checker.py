@@ -272,7 +272,7 @@ def test_what_shall_never_start_twice_may_be_stopped_with_its_worker(logs: Logs)
     logs["asked"][0]["once"] = True
     logs["seen"][1] = end(12.0, "a", "stopped")
     logs["ended"][0] = told("one", 11.05, "a", state="FAILED", attempts=[["FAILED", 1]])
-    assert one_offs.LOST in promises(logs), "nobody had told its worker to end"
+    assert one_offs.LOST in promises(logs), "no fault had ended its worker"
     assert promises({**logs, "faults": [{"kind": "restart", "t": 11.5, "until": 15.0}]}) == set()
 
 
@@ -309,7 +309,7 @@ def test_an_edit_may_have_read_the_clock_from_before_it_was_changed(logs: Logs) 
 
 
 def test_a_job_that_is_one_of_very_many_has_to_be_done_as_its_task_saw_it(logs: Logs) -> None:
-    """Not every one is asked about; whoever is has to be known."""
+    """Not every such job is asked about; one that is asked about has to be known."""
     logs["setup"][0]["sampled"] = True
     logs["ended"] = [record for record in logs["ended"] if record["tag"] != "one"]
     assert promises(logs) == set()

@@ -114,10 +114,10 @@ def test_runs_succeed_and_late_ones_are_refused(logs: Logs) -> None:
 
 
 def test_somebody_is_told(logs: Logs) -> None:
-    assert not_shown(logs, tells="No space") == ["nobody was told 'No space'"]
+    assert not_shown(logs, tells="No space") == ["no request was told 'No space'"]
     logs["answered"].append({"n": 99, "t": 50.0, "outcome": "unknown", "error": "StoreUnavailable: No space left"})
     assert not_shown(logs, tells="No space") == []
-    assert not_shown(logs, writes="No space") == ["nobody has written 'No space'"]
+    assert not_shown(logs, writes="No space") == ["no process has logged 'No space'"]
     logs["setup"][0]["written"] = ["No space"]
     assert not_shown(logs, writes="No space") == []
 

@@ -17,7 +17,7 @@ CAUGHT_FROM = {
     "never-compare": 1,
     "forget-an-end": 1,
     "follow-twice": 1,
-    "wait-for-nobody": 1,
+    "wait-for-none": 1,
     "leak-a-permit": 4,
     "ignore-a-limit": 1,
     "trust-the-first-look": 37,

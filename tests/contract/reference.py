@@ -419,7 +419,7 @@ class Reference:
         return self._free([run for run in held if run is not None])
 
     def _free(self, runs: Iterable[RefRun]) -> int:
-        """These wait again as if they had not been claimed; those that shall be cancelled end."""
+        """These runs wait again as if they had not been claimed; those with a requested cancellation end."""
         count = 0
         for run in runs:
             count += 1

@@ -1,4 +1,4 @@
-"""Breakers: a target that fails is left alone, by all workers; a few probes decide; nobody comes all at once."""
+"""Breakers: all workers leave a failing target alone; a few probes decide; waiting runs do not come all at once."""
 
 from datetime import timedelta
 
@@ -152,7 +152,7 @@ async def test_runs_whose_next_try_is_later_do_not_stand_before_it(store: Store,
 
 
 async def put_off_while_it_probes(store: Store, time: Time, worker: Hand, most: int) -> None:
-    """Quick probes use up its rate: whoever comes then with a key of its own is put off."""
+    """Quick probes use up the rate of the target: runs that come then with a key of their own are put off."""
     await report(store, 20, 20)
     time.advance(seconds=6)
     await store.breakers.advance_breakers()

@@ -83,7 +83,7 @@ async def test_a_change_moves_the_cursors_of_the_jobs_that_use_it(store: Store, 
     await store.calendars.set_calendar(TENANT, "holidays", (TODAY,))
     next_runs = [(await store.reads.job(TENANT, item.job_id)).next_run for item in (using, moving, other, interval)]
     assert next_runs == [NOON + DAY, NOON + DAY, NOON, NOON + DAY]
-    assert (await store.reads.job(TENANT, using.job_id)).version == 1, "nobody edited it"
+    assert (await store.reads.job(TENANT, using.job_id)).version == 1, "a calendar is no edit of the job"
     await store.calendars.set_calendar(TENANT, "holidays", ())
     assert (await store.reads.job(TENANT, using.job_id)).next_run == NOON
     time.advance(hours=3)
@@ -122,7 +122,7 @@ async def test_nothing_fires_twice_and_nothing_is_owed_for_the_past(store: Store
 
 
 async def test_what_is_due_already_stays_owed(store: Store, time: Time) -> None:
-    """Nobody fired it at noon; that the day is a holiday was decided afterwards."""
+    """No scanner fired the job at noon, and the day became a holiday only afterwards."""
     await store.calendars.set_calendar(TENANT, "holidays", ())
     submitted = await submit(store, daily("holidays"))
     time.advance(hours=4)

@@ -126,7 +126,7 @@ async def test_the_run_of_a_dead_worker_is_freed_after_about_a_lease(
 
 
 async def test_after_an_outage_workers_have_a_lease_to_come_back(store: Store, moments: Moments) -> None:
-    """Nobody can tell it from a step of the clock."""
+    """An outage cannot be told from a step of the clock."""
     worker = await hand(store)
     await steady(store, moments, worker)
     moments.wait(3600)

@@ -340,7 +340,7 @@ async def test_a_transition_that_does_not_exist_is_not_written(store: Store) -> 
 
 
 async def test_one_poisoned_completion_is_refused_and_the_batch_can_be_split(store: Store) -> None:
-    """A batch takes effect as a whole or not at all; whoever sent it can find the row at fault."""
+    """A batch takes effect as a whole or not at all; its sender can find the row at fault."""
     worker = await hand(store)
     await submit(store, *(job() for _ in range(3)))
     first, second, third = await worker.claim()

@@ -304,7 +304,7 @@ async def test_what_cannot_be_waited_for_is_refused(store: Store) -> None:
 
 
 async def test_children_that_come_while_their_parents_end_never_park(store: Store, other: Store) -> None:
-    """Intake and completion race: whoever is first, no child waits for ever."""
+    """Intake and completion race: whichever is first, no child waits for ever."""
     worker = await hand(store)
     for _ in range(15):
         parents = [(await submit(store, job())).job_id for _ in range(4)]

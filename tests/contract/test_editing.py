@@ -77,7 +77,7 @@ async def test_what_cannot_be_edited(store: Store, time: Time) -> None:
 
 
 async def test_a_new_schedule_owes_nothing_for_its_past(store: Store, time: Time) -> None:
-    """Nobody fired for half an hour; the edit forgives the old schedule and starts the new one from now."""
+    """No scanner fired for half an hour; the edit drops what the old schedule owes and starts the new one from now."""
     submitted = await submit(store, job(EVERY_HOUR))
     time.advance(minutes=90)
     edited = await edit(store, submitted.job_id, schedule=Cron("*/5 * * * *"))
@@ -116,7 +116,7 @@ async def test_the_same_schedule_keeps_its_rhythm(store: Store, time: Time) -> N
 
 
 async def test_which_arguments_runs_use_after_an_edit(store: Store, time: Time) -> None:
-    """Pending: the new ones. Running, retrying, or asked for by somebody: those that they started with."""
+    """Pending runs use the new ones. Running, retrying and triggered runs keep those that they started with."""
     submitted = await submit(store, job(EVERY_MINUTE, args=b'["old"]'))
     worker = await hand(store, timedelta(days=1))
     time.advance(minutes=1)

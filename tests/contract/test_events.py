@@ -1,4 +1,4 @@
-"""Events: written while somebody listens, read in order, without gaps."""
+"""Events: written while there is a listener, read in order, without gaps."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Runs that go on without their worker, in the hands of whoever it called."""
+"""Runs that go on without their worker: the target that it called finishes them."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -43,7 +43,7 @@ async def test_renewing_extends_the_lease_from_now(store: Store, time: Time) -> 
 
 
 async def test_a_lease_that_is_over_is_renewed_until_the_worker_is_reaped(store: Store, time: Time) -> None:
-    """A clock that steps forward makes every lease look over: whoever lives renews, and loses nothing."""
+    """A clock that steps forward makes every lease look over: a living worker renews, and loses nothing."""
     worker = await hand(store)
     await submit(store, job())
     run = await worker.claim_one()

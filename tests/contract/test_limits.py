@@ -1,4 +1,4 @@
-"""Limits: exact whoever claims, counted from what runs, and no run waits for ever or stands in the way of others."""
+"""Limits: exact whichever worker claims, counted from what runs, and no run waits for ever or holds up others."""
 
 from datetime import timedelta
 

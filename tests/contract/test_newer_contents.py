@@ -1,4 +1,4 @@
-"""Rows that a newer release has written, in a form that this one does not know: they stop nobody else."""
+"""Rows that a newer release has written, in a form that this one does not know: they hold up no other rows."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -126,7 +126,7 @@ async def test_a_calendar_that_changes_waits_for_a_node_that_can_read_the_job(
 async def test_a_run_whose_limits_this_release_cannot_read_waits_for_a_newer_one(
     world: World, store: Store, time: Time, limits: bytes
 ) -> None:
-    """In a rolling update an older node meets it first: it spends nothing, and stands in nobody's way."""
+    """In a rolling update an older node meets it first: it spends nothing, and holds up no other run."""
     strange = await submit(store, job(options=limits))
     after = await submit(store, job(task="count"), job(options=b'{"concurrency_key":"k"}'))
     worker = await hand(store, timedelta(days=9))

@@ -36,7 +36,7 @@ async def states(store: Store, job_id: UUID) -> dict[datetime, RunState]:
 
 
 async def outage(store: Store, time: Time, misfire: Misfire) -> tuple[dict[datetime, RunState], int, int]:
-    """Two hours in which nobody fires a job of every minute."""
+    """Two hours in which no scanner fires a job that is due every minute."""
     submitted = await submit(store, recurring(misfire=misfire))
     time.advance(hours=2, seconds=30)
     await fire(store)

@@ -139,7 +139,7 @@ async def test_a_query_that_forgets_the_tenant_returns_nothing(world: PostgresWo
         filled = query(world.dsn, statement)[0][0]
         assert filled > 0, f"the test has nothing in {table}"
         if table == "listening":
-            continue  # one row, of nobody
+            continue  # one row, of no tenant
         async with store.database.acting_for(STRANGER, snapshot=True) as connection:
             seen = await connection.fetchval(statement)
             assert seen == (1 if table == "workers" else 0), table
@@ -196,7 +196,7 @@ async def test_nothing_of_the_role_is_left_on_the_connection(world: PostgresWorl
 
 @pytest.fixture
 def modest(each_postgres: Server) -> Iterator[tuple[str, str]]:
-    """A database whose owner is nobody special, and the owner's name."""
+    """A database whose owner has no special privileges, and the owner's name."""
     name, role = f"modest_{uuid.uuid4().hex}", f"app_{uuid.uuid4().hex}"
     dsn = each_postgres.create_database(name)
     with psycopg.connect(each_postgres.dsn(), autocommit=True) as connection:

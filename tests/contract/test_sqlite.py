@@ -429,7 +429,7 @@ async def test_the_hot_path_never_reads_a_whole_table(store: SqliteStore, name: 
 
 async def test_firing_takes_as_many_steps_for_many_jobs_as_for_one(store: SqliteStore) -> None:
     """The interpreter's lock is let go for each step, and a busy event loop has it for milliseconds each time: while
-    the writer waits for it again and again, everybody waits for the writer."""
+    the writer waits for it again and again, all callers wait for the writer."""
     exact = encode_options(Options(overlap="skip"))
 
     async def steps(count: int) -> int:

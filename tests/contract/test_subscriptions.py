@@ -86,7 +86,7 @@ async def test_alerts_are_looked_at_by_one_node_at_a_time(store: Store) -> None:
     opened, turn = judge(alert, Reading(200), now)
     assert turn == "opened"
     assert await store.notifications.keep_alert(opened, alert.version)
-    assert not await store.notifications.keep_alert(opened, alert.version), "somebody was quicker"
+    assert not await store.notifications.keep_alert(opened, alert.version), "another node was quicker"
     (found,) = await store.notifications.alerts(DEFAULT_TENANT)
     assert (found.open, found.value, found.version) == (True, 200, 1)
     await store.notifications.put_alert(DEFAULT_TENANT, AlertRule("many", Figure.BACKLOG, 300))

@@ -69,7 +69,7 @@ async def test_runs_that_wait_already_are_put_on_trial_with_the_job(store: Store
     time.advance(seconds=LEASE.total_seconds() + 1)
     await reap(store)
     assert (await waiting(store))[extra.id] == Trial.SUSPECT
-    # And so are those that somebody asks for now.
+    # And so is a run that is triggered now.
     another = await store.control.trigger_job(TENANT, submitted.job_id, b"2")
     assert (await waiting(store))[another.id] == Trial.SUSPECT
     # They are claimed like all others.

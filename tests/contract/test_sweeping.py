@@ -171,7 +171,7 @@ async def test_a_claim_that_was_answered_and_is_not_listed_counts_as_lost(
     time.advance(seconds=LEASE.total_seconds() + 1)
     beats = {worker.id: 1, other.id: 1}
     renewals = await store.leases.renew_many([(worker.id, []), (other.id, [1])], LEASE, beats)
-    assert [renewals[each].freed for each in beats] == [1, 0], "nobody has begun what no answer told of"
+    assert [renewals[each].freed for each in beats] == [1, 0], "a worker begins no run of a claim without an answer"
     assert await store.reaping.reap(100, judge_as_the_engine_does, GRACE) == 1
     found = await store.reads.run(TENANT, run.run_id)
     assert (found.state, found.lost) == (state, 1)

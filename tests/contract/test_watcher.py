@@ -1,4 +1,4 @@
-"""The watcher: runs that are due and that nobody can take are heard of."""
+"""The watcher: it reports runs that are due and that no worker can take."""
 
 from datetime import timedelta
 

@@ -65,7 +65,7 @@ def expressions() -> list[tuple[str, str]]:
 def test_queries_ask_for_what_there_is(where: str, query: str) -> None:
     series = exposed()
     for name, selected in _SELECTOR.findall(query):
-        assert name in series, f"{where}: nobody shows {name}"
+        assert name in series, f"{where}: no process exposes {name}"
         for label, operator, value in _LABEL.findall(selected):
             if label == "instance":
                 continue
@@ -174,7 +174,7 @@ def test_the_compose_file_runs_what_there_is() -> None:
         for needed in service.get("depends_on", ()):
             assert needed in services, f"{name} waits for {needed}"
         for port in service.get("ports", ()):
-            assert str(port).startswith("127.0.0.1:"), f"{name}: nobody else may reach it unasked"
+            assert str(port).startswith("127.0.0.1:"), f"{name}: by default no other machine may reach it"
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
             found = (DEPLOY / source).exists() if source.startswith(".") else source in compose["volumes"]

@@ -193,7 +193,7 @@ def test_metrics_in_plain_http_on_a_network_are_warned_of(
 
 def test_the_image_shows_no_metrics_without_a_token() -> None:
     lines = (DEPLOY / "Dockerfile").read_text()
-    assert "DUETIME_METRICS_TOKEN=" not in lines, "a token in an image is a token that everybody has"
+    assert "DUETIME_METRICS_TOKEN=" not in lines, "a token in an image is known to every user of the image"
     assert "DUETIME_HOST=0.0.0.0" in lines and Settings().metrics_token is None, "so /metrics answers 403"
     scraped = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     assert all(each["authorization"]["credentials_file"] == "/run/secrets/metrics_token" for each in scraped)

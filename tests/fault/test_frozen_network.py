@@ -1,4 +1,4 @@
-"""A network that freezes: connections stay open, nothing gets through, and nobody is told."""
+"""A network that freezes: connections stay open, nothing gets through, and neither side is told."""
 
 import asyncio
 import sys
@@ -159,12 +159,12 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
         await store.migrate()
         await store.leases.register(WorkerInfo(new_id(), "frozen", (), (), 1), timedelta(milliseconds=1))
         stranger = await asyncpg.connect(database)
-        await stranger.execute("begin; select 1")  # somebody's own transaction, which takes its time
+        await stranger.execute("begin; select 1")  # a transaction of another session, which takes its time
         frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", _FROZEN, database, ENDS_SOON, SQL["clock"])
         try:
             await eventually(lambda: Path(f"/proc/{frozen.pid}/stat").read_text().split()[2] == "T")
             await store.reaping.reap(10, judge, timedelta(seconds=1))
-            assert await store.leases.workers(), "nobody else reaches what it holds"
+            assert await store.leases.workers(), "no other session can lock what it holds"
 
             async def reaped() -> bool:
                 await store.reaping.reap(10, judge, timedelta(seconds=1))
@@ -181,8 +181,8 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
 async def test_a_renewal_holds_the_lease_for_no_longer_than_one_statement(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever freezes between two statements of a transaction holds what it has locked: here that would be its lease,
-    and nobody could free its runs."""
+    """A process that freezes between two statements of a transaction keeps its locks: here it would lock its own lease,
+    and no reaper could free its runs."""
     async with opened(database) as store:
         await store.migrate()
         worker = WorkerInfo(new_id(), "one", (), (), 1)

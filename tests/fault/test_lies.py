@@ -324,7 +324,7 @@ async def mending(tour: Tour) -> None:
     assert [group.count for group in (await client.group_dead_letters()).groups] == [6]
     run = (await tour.runs(failed[0]))[0]
     await tour.once(lambda: client.retry_run(run.run_id), lambda: tour.many(failed[0], 2))
-    # Each dead letter is replayed once, whoever else asks, and however often.
+    # Each dead letter is replayed once, whichever caller asks, and however often.
     await tour.once(lambda: client.replay_dead_letters(job_id=failed[1]), lambda: tour.many(failed[1], 2))
     for job_id in failed[:2]:
         await tour.ended(job_id, "FAILED")
@@ -424,7 +424,7 @@ async def payloads_and_targets(tour: Tour) -> None:
         stored.append(await client.create_payload(b'{"to": "the payload"}'))
 
     async def no() -> bool:
-        return False  # who does not know what it is called stores it again; nobody refers to the first
+        return False  # a caller that does not know its name stores it again; nothing refers to the first
 
     await tour.once(store, no)
     ref = stored[-1].payload_ref

@@ -1,6 +1,6 @@
 """`python -m tests.graphs [--graphs 200] [--nodes 1000] [--seed 0]`: the whole comparison, on each store.
 
-What is on the disk after a crash is for others to test, so nobody waits for the disk here.
+Other tests check what is on the disk after a crash, so the stores here do not wait for the disk.
 """
 
 import argparse

@@ -34,7 +34,7 @@ async def test_a_timeout_counts_from_when_the_function_is_called(app: App) -> No
 
 
 async def test_a_start_that_takes_too_long_counts(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reaper knows when a run was claimed, and its timeout. It shall never free what is still about to begin."""
+    """The reaper knows when a run was claimed, and its timeout. It must never free one that is still about to begin."""
     assert timedelta(seconds=1.5 * running_attempt.START_ALLOWANCE) <= reaper._OVERDUE
     monkeypatch.setattr(running_attempt, "START_ALLOWANCE", 0.2)
     quick = app.task(process=True, timeout="300ms", retries=0)(slow_start.quick)

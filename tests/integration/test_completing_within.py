@@ -186,7 +186,7 @@ async def test_a_run_that_was_lost_cannot_complete_itself(app: App) -> None:
         try:
             async with with_asyncpg(app) as connection:
                 await connection.execute("create table paid (token text)")
-                # Somebody else has been given the run meanwhile.
+                # Another worker has been given the run meanwhile.
                 await _raise_fence(app)
                 await ctx.complete(connection)
         except LeaseLost:

@@ -1,4 +1,4 @@
-"""Async runs share asyncio tasks while they never wait; nobody may notice."""
+"""Async runs that never wait share asyncio tasks; no task function may notice."""
 
 import asyncio
 from contextvars import ContextVar

@@ -172,7 +172,7 @@ async def test_a_cancelled_process_is_killed(app: App) -> None:
 async def test_a_killed_process_may_leave_others_behind(
     app: App, tmp_path: Path, function: Callable[[SyncContext, str], None]
 ) -> None:
-    """They have what it had open, and go on: nobody waits for them."""
+    """They keep what it had open, and go on running: the worker does not wait for them."""
     note = tmp_path / "note"
     wait_for_another = app.task(process=True)(function)
     async with working(app):

@@ -87,7 +87,7 @@ def test_who_waits_hears_that_it_was_closed(plain_app: App, monkeypatch: pytest.
 
 
 def test_closing_while_it_opens_leaves_nothing_behind(plain_app: App) -> None:
-    """The file would belong to nobody, and be taken."""
+    """Otherwise the file would stay locked, and no app would own it."""
     double = double_on(plain_app)
     for _ in range(10):
         thread = threading.Thread(target=_submit_or_hear, args=(plain_app, double), daemon=True)

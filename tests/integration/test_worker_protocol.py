@@ -102,7 +102,7 @@ async def test_a_key_that_was_revoked_while_its_worker_waited_gets_nothing(serve
     with pytest.raises(AccessDenied):
         await asking
     (run,) = (await another.claim(wait=20)).runs
-    assert ([run.run_id], run.attempt, run.lost) == (run_ids, 1, 0), "as if nobody had claimed it"
+    assert ([run.run_id], run.attempt, run.lost) == (run_ids, 1, 0), "as if it had never been claimed"
 
 
 async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_number(

@@ -7,7 +7,7 @@ from duetime.targets.http import HttpCaller
 
 
 async def call_without_looking(url: str) -> str:
-    """What the caller's own session says to a URL that nobody has looked at."""
+    """What the caller's own session says to a URL that was not checked before."""
     caller = HttpCaller(AddressGuard(), *[None] * 3, max_response=10, max_result=10)  # type: ignore[arg-type]
     try:
         async with caller.session().get(url):

@@ -1,4 +1,4 @@
-"""Everything that a database holds, as somebody sees it who has copied it."""
+"""Everything that a database holds, as the holder of a copy sees it."""
 
 import sqlite3
 from collections.abc import Iterator

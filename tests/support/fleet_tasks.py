@@ -51,7 +51,7 @@ async def hold(ctx: duetime.Context, seconds: float) -> None:
 
 @app.task(name="block")
 async def block(ctx: duetime.Context, seconds: float) -> None:
-    """What nobody should write: it stops the event loop and everything on it."""
+    """A task that must not be written: it stops the event loop and everything on it."""
     await leave(ctx, "begin")
     time.sleep(seconds)
 

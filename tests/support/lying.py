@@ -31,7 +31,7 @@ class Lie:
         if self._happens:
             await self._real(*args, **options)
         self.told = True
-        raise StoreUnavailable(f"{self._name}: you shall not know whether it has happened")
+        raise StoreUnavailable(f"{self._name}: its caller must not know whether it took effect")
 
 
 class Lies:
@@ -54,7 +54,7 @@ class Lies:
             self.calls[name] += 1
             if not self.over and (self.calls[name] in (1, 3) or self.calls[name] % 20 == 0):
                 self.told[name] += 1
-                raise StoreUnavailable(f"{name} has happened, and you shall not know it")
+                raise StoreUnavailable(f"{name} took effect, and its caller must not know it")
             return result
 
         return method

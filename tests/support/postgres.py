@@ -331,8 +331,8 @@ _mine: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A port that nobody uses, and that nobody else here gets as long as this process lives, also while no server
-    listens at it: whoever draws one holds its twin of the other kind, UDP, which no server wants."""
+    """A port that no process uses, and that no other test process gets as long as this one lives, also while no server
+    listens at it: the process that draws a TCP port holds the UDP port of the same number, which no server wants."""
     for port in random.sample(_PORTS, 100):
         twin = socket.socket(type=socket.SOCK_DGRAM)
         try:

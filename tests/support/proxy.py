@@ -39,7 +39,7 @@ class Proxy:
         self._lose, self._silently = text, silently
 
     def freeze(self) -> None:
-        """From now on nothing gets through, in either direction, and nobody is told."""
+        """From now on nothing gets through, in either direction, and neither side is told."""
         self._flowing.clear()
 
     @property
@@ -103,7 +103,7 @@ class Proxy:
         while data := await server.read(65536):
             await self._flowing.wait()
             if cut.is_set():
-                # The server has answered, so the statement has happened; nobody will hear of it.
+                # The server has answered, so the statement took effect; the client will not hear of it.
                 if not self._silently:
                     writer.transport.abort()
                 return

@@ -24,7 +24,7 @@ async def test_the_receiver_finishes_a_run(tmp_path: Path) -> None:
             run = await targets.ended(target=target)
             assert (run["status"], run["result"]) == ("SUCCEEDED", {"order": 7, "packed": True})
             async with targets.api.http.post(url, data=b'{"order": 8}') as answer:
-                assert answer.status == 401, "nobody else is believed"
+                assert answer.status == 401, "an unsigned request is refused"
         finally:
             receiver.kill()
             await receiver.wait()

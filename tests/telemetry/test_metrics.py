@@ -129,7 +129,7 @@ async def test_everything_that_happens_is_on_the_page(database_url: str) -> None
     assert found['duetime_slots{place="loop"}'] == 200 and found['duetime_slots_used{place="loop"}'] == 0
     assert found['duetime_queue_depth{priority="medium"}'] >= 0
     assert found['duetime_workers{kind="tasks",state="alive"}'] == 1
-    assert found['duetime_workers{kind="targets",state="alive"}'] == 0, "nobody calls targets here"
+    assert found['duetime_workers{kind="targets",state="alive"}'] == 0, "no worker calls targets here"
     assert found['duetime_table_rows{table="history"}'] >= 0 and found["duetime_database_size_bytes"] > 0
     assert found["duetime_pool_connections"] >= 1
     assert found["duetime_oldest_due_age_seconds"] >= 0

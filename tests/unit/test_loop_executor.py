@@ -21,7 +21,7 @@ NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
 @pytest.mark.parametrize("reason", list(Stop))
 async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_and_still_ends(reason: Stop) -> None:
-    """asyncio never starts a task that was cancelled before it began: nobody would hear of its end."""
+    """asyncio never starts a task that was cancelled before it began: its end would never be reported."""
     started: list[int] = []
     ended: asyncio.Queue[tuple[Running, Outcome]] = asyncio.Queue()
 

@@ -13,4 +13,4 @@ def test_what_was_found_and_what_stands_below_a_full_page_is_not_looked_up() -> 
     assert still_wanted(IDS, [Source(found)], limit=3) == [UUID(int=number) for number in (10, 8, 5, 4, 3, 2, 1)]
     assert still_wanted(IDS, [Source((), UUID(int=5)), Source(found)], limit=50) == [
         UUID(int=number) for number in (10, 8, 5)
-    ], "below the horizon nobody has looked"
+    ], "the source was not read below its horizon"

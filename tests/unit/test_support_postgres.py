@@ -87,7 +87,7 @@ def test_a_server_ends_with_its_process_and_leaves_no_files(end: signal.Signals)
         import signal
         import time
         from tests.support.postgres import Server, installed
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs in the background ignores it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
         server = Server(installed()[-1])
         server.start()
         print(server.folder, server._process.pid, flush=True)

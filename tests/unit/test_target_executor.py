@@ -21,7 +21,7 @@ from duetime.worker.task import target_definition
 
 @pytest.mark.parametrize("reason", list(Stop))
 async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_and_still_ends(reason: Stop) -> None:
-    """asyncio never starts a task that was cancelled before it began: nobody would hear of its end."""
+    """asyncio never starts a task that was cancelled before it began: its end would never be reported."""
     store = store_in_memory()
     ended: asyncio.Queue[tuple[Running, Outcome]] = asyncio.Queue()
     runner = TargetRunner(store, Settings(), CompletionLinks(store.tenants, "http://127.0.0.1:8420"))
@@ -35,6 +35,6 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
     await runner.close()
     assert found is running
     assert isinstance(outcome, Failed)
-    assert outcome.failure.text == "it was stopped", "nobody looked at its target"
+    assert outcome.failure.text == "it was stopped", "its target was not looked at"
     assert not running.begun
     assert ended.empty(), "it ends once"

@@ -1,4 +1,4 @@
-"""duetime itself, driven like everybody else: the command `duetime worker`, and `submit_many`.
+"""duetime itself, driven like every peer: the command `duetime worker`, and `submit_many`.
 
 `PEER_SLOTS` and `PEER_TASK` name other slots and another task of `bench.tasks`; `LANES` spreads jobs over queues;
 `PEER_STREAM` is the broker that they go through.

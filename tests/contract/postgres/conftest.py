@@ -1,4 +1,4 @@
-"""The PostgreSQL stores under test, and a connection of somebody else."""
+"""The PostgreSQL stores under test, and a connection of another session."""
 
 from collections.abc import AsyncIterator
 
@@ -29,7 +29,7 @@ def time(world: PostgresWorld) -> PostgresTime:
 
 @pytest.fixture
 async def session(world: PostgresWorld) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """A connection of somebody else."""
+    """A connection that no store uses."""
     connection = await asyncpg.connect(world.dsn)
     yield connection
     await connection.close()

@@ -242,7 +242,7 @@ async def test_options_that_cannot_be_read_hurt_only_their_own_run(
 async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_was_refused(
     store: PostgresStore, world: PostgresWorld, time: PostgresTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row at fault was refused alone, and shall be set aside; then another client's job stands before it."""
+    """The bad row was refused alone, and is to be set aside; then another client's job comes before it."""
     bad = new_id()
     execute(world.dsn, _WRITE, bad, _LONG, 1, encode_schedule(Once()), False, None)
     execute(world.dsn, _WRITE_CURSOR, bad, time.now, time.now)

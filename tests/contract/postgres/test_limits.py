@@ -44,7 +44,7 @@ async def test_a_clock_that_is_put_back_does_not_make_a_limit_new_for_ever(
 async def test_what_counts_already_is_not_held_when_a_limit_is_set(
     store: PostgresStore, session: "Session[asyncpg.Record]", way: str
 ) -> None:
-    """Somebody who ends runs holds what they held: the two would come from opposite ends."""
+    """A session that ends runs locks their holds; if setting a limit did too, the two would lock in opposite orders."""
     worker = await hand(store, DAY)
     await submit(store, job(), job())
     await worker.claim()
@@ -65,7 +65,8 @@ async def test_a_limit_that_meets_a_deadlock_is_set_again(
     await WAYS[way](store)
     [(limit_id,)] = query(world.dsn, "select id from duetime.limits")
     execute(world.dsn, "delete from duetime.holds")
-    # Whoever waits looks for a deadlock once, after this time: who sets the limit, when there is one, and nobody else.
+    # A session checks for a deadlock once, after it has waited this long. Only the one that sets the limit may check
+    # while there is one, so that it is the session that is aborted.
     await session.execute("set deadlock_timeout = '1min'")
     setting_store = PostgresStore(f"{world.dsn}?deadlock_timeout=2s")
     await setting_store.open()
@@ -96,7 +97,7 @@ async def test_breakers_do_not_wait_for_each_other(
     async with session.transaction():
         await session.execute("select 1 from duetime.limits where name = 'greet' for update")
         advancing = asyncio.create_task(store.breakers.advance_breakers())
-        await eventually(is_probed, what="the one whose limit nobody holds")
+        await eventually(is_probed, what="the one whose limit is not locked")
     assert await asyncio.wait_for(advancing, 10) == 2
 
 

@@ -1,4 +1,6 @@
-"""Everybody locks runs in the order of their ids; nobody who holds many waits for one; a clash is not the caller's."""
+"""Every session locks runs in the order of their ids; one that holds many does not wait for one; no deadlock reaches
+the caller.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -61,7 +63,7 @@ async def test_runs_are_locked_in_the_order_of_their_ids(
     time: PostgresTime,
     way: str,
 ) -> None:
-    """Somebody holds the first run: whoever needs both waits for it, and does not hold the second meanwhile."""
+    """Another session locks the first run: one that needs both waits for it, and does not lock the second meanwhile."""
     worker = await hand(store, DAY)
     answer = await submit(store, job(Every(DAY)))
     for nonce in (b"1", b"2"):
@@ -89,7 +91,8 @@ async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
         await store.control.trigger_job(TENANT, answer.job_id, nonce)
     first, second = sorted(await worker.claim(), key=lambda run: run.run_id)
     before = await _deadlocks(another)
-    # Whoever waits looks for a deadlock once, after this time: the cancellation, when there is one, and nobody else.
+    # A session checks for a deadlock once, after it has waited this long. Only the cancellation may check while there
+    # is one, so that it is the session that is aborted.
     await session.execute("set deadlock_timeout = '1min'")
     cancelling_store = PostgresStore(f"{world.dsn}?deadlock_timeout=3s")
     await cancelling_store.open()
@@ -109,7 +112,7 @@ async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
 async def test_a_scan_does_not_wait_for_a_run_that_somebody_holds(
     store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
 ) -> None:
-    """A task completes its run inside a long transaction of its own while its next occurrence shall replace it."""
+    """A task completes its run inside a long transaction of its own while its next occurrence is to replace it."""
     worker = await hand(store, DAY)
     held = await submit(store, job(Every(MINUTE, time.now + MINUTE), options=REPLACE))
     other = await submit(store, job(Every(MINUTE, time.now + MINUTE), options=REPLACE))
@@ -249,7 +252,7 @@ async def test_what_comes_back_while_its_job_is_being_paused_does_not_wait_and_i
 async def test_a_cancellation_that_meets_a_retry_is_not_lost(
     store: PostgresStore, session: "Session[asyncpg.Record]", another: "Session[asyncpg.Record]"
 ) -> None:
-    """The run is neither waiting nor running for whoever looks twice while it changes from the one to the other."""
+    """To a session that looks twice while the run changes from one to the other, it is neither waiting nor running."""
     worker = await hand(store, DAY)
     await submit(store, job())
     run = await worker.claim_one()

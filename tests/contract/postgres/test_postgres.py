@@ -336,7 +336,7 @@ async def test_a_count_gives_way_to_a_node_that_detaches_the_day(
 
 
 async def test_completions_without_room_ask_to_be_tried_again(store: PostgresStore, time: PostgresTime) -> None:
-    """A missing partition is nobody's bad row: it must not look like one."""
+    """A missing partition is not a bad row of the caller, and must not look like one."""
     worker = await hand(store, 400 * DAY)
     await submit(store, job())
     run = await worker.claim_one()

@@ -46,7 +46,7 @@ async def test_an_end_that_meets_a_submission_finds_who_waits(
 async def test_a_submission_waits_for_the_fires_of_all_its_parents(
     store: PostgresStore, session: "Session[asyncpg.Record]"
 ) -> None:
-    """Otherwise a parent becomes a run that nobody follows, and its child waits for ever."""
+    """Otherwise a parent becomes a run that is not marked as followed, and its child waits for ever."""
     later = Once(delay=timedelta(minutes=1))
     parents = sorted([(await submit(store, job(schedule=later))).job_id for _ in range(3)])
     for parent in parents:
