@@ -39,7 +39,7 @@ _BODY = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 _AS_PYTHON = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 # Every answer contains ids, so they are formatted two characters at a time.
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-_SHIFTS = range(120, -1, -10)
+_LOW = (1 << 60) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -123,9 +123,14 @@ def first_id_at(moment: datetime) -> UUID:
 
 def show(kind: Kind, identity: UUID) -> str:
     """The text form of an id."""
-    number = identity.int
-    pairs = [_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS]
-    return f"{kind}_{''.join(pairs)}"
+    number, pairs = identity.int, _PAIRS
+    high, low = number >> 60, number & _LOW  # a loop takes twice as long, and so do shifts of the whole number
+    return (
+        f"{kind}_{pairs[high >> 60]}{pairs[high >> 50 & 1023]}{pairs[high >> 40 & 1023]}{pairs[high >> 30 & 1023]}"
+        f"{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}{pairs[high & 1023]}{pairs[low >> 50]}"
+        f"{pairs[low >> 40 & 1023]}{pairs[low >> 30 & 1023]}{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}"
+        f"{pairs[low & 1023]}"
+    )
 
 
 def parse(kind: Kind, text: str) -> UUID:

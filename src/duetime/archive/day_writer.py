@@ -113,7 +113,7 @@ class DayWriter:
 
     async def _lanes_of(self, batch: HistoryRows) -> dict[int, Any]:
         wanted = set(batch.numbers["lane_id"])
-        if missing := wanted - self._lanes.keys():
+        if missing := [lane for lane in wanted if lane not in self._lanes]:
             self._lanes |= await self._archives.lanes_of_rows(sorted(missing))
         return {lane: self._lanes[lane] for lane in wanted if lane in self._lanes}
 

@@ -80,7 +80,9 @@ class Sealer:
         """Fetch the keys of everything sealed here, as far as they are available."""
         if self._data_keys is None:
             return
-        for name in {key_name_of(each) for each in sealed if each is not None} - self._ciphers.keys() - {b""}:
+        for name in {key_name_of(each) for each in sealed if each is not None}:
+            if name in self._ciphers or not name:
+                continue
             with suppress(KeyUnknown):  # opening will report it
                 key = await self._data_keys.find(name)
                 if key is not None:

@@ -74,7 +74,7 @@ class QueueFigures:
     async def read(self, lanes: Mapping[int, Lane], look: Look) -> None:
         """Read the figures. `look` shows the heads of the lanes that are not paused."""
         found = await self._read(lanes, look)
-        for place in found.keys() - self._shown.keys():
+        for place in [each for each in found if each not in self._shown]:
             await self._make_room(place, found)
         shown = self._shown.keys()
         self._shown = {place: found.get(place, QueueFigure()) for place in shown}

@@ -11,7 +11,6 @@ part, and repeating the request does no harm.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,7 +28,6 @@ from duetime.model.job import NewJob, Submitted, Via
 from duetime.model.lane import Tier
 from duetime.model.microseconds import moment, stamp
 from duetime.model.schedule import After
-from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.store.protocol.store import Store
 from duetime.store.rules.caller_keys import IDEMPOTENCY
 from duetime.streams.message import MessageCodec
@@ -37,8 +35,8 @@ from duetime.streams.names import StreamName, streams_of
 
 Queues = Mapping[str, Kind]
 _NAMES = 10_000
-_PACKED = 500
-"""Messages that are packed without a pause."""
+_TOGETHER = 500
+"""Jobs that are judged, and messages that are packed, without a pause."""
 
 
 class _Ways(NamedTuple):
@@ -53,12 +51,13 @@ class _Ways(NamedTuple):
         (self.landed if job.by_nonce else self.stored).append(place)
 
 
-class _Message(NamedTuple):
-    place: int
-    run: CarriedRun
+class _Part(NamedTuple):
+    """The part of a batch that goes to one stream."""
+
     queue: StreamQueue
     stream: str
-    body: bytes
+    places: list[int]
+    bodies: list[bytes]
 
 
 class StreamIntake:
@@ -92,13 +91,18 @@ class StreamIntake:
     async def _submit(self, tenant_id: int, jobs: Sequence[NewJob], queues: Queues) -> list[Submitted]:
         read_at = elapsed() - self._kinds.age
         ways = await self._split(tenant_id, jobs, queues)
-        await self._check_depths(tenant_id, queues, {jobs[place].lane.queue for place in ways.published})
-        runs = await self._carried(tenant_id, jobs, ways)
-        messages = await self._pack(jobs, queues, runs, ways)
+        runs: Mapping[int, CarriedRun] = {}
+        parts: Sequence[_Part] = ()
+        if ways.published:
+            await self._check_depths(tenant_id, queues, {jobs[place].lane.queue for place in ways.published})
+            runs = await self._carried(tenant_id, jobs, ways.published)
+            parts = await self._pack(jobs, queues, runs, ways)
         answers = await self._store(tenant_id, jobs, ways.stored, ways.landed)
-        fallen_back = await self._publish(messages, read_at)
-        answers |= await self._store(tenant_id, jobs, (), [place for place in fallen_back if jobs[place].by_nonce])
-        await self._land({place: run for place, run in fallen_back.items() if not jobs[place].by_nonce})
+        fallen_back = await self._publish(parts, runs, read_at)
+        if fallen_back:
+            nonces = [place for place in fallen_back if jobs[place].by_nonce]
+            answers |= await self._store(tenant_id, jobs, (), nonces)
+            await self._land([run for place, run in fallen_back.items() if not jobs[place].by_nonce])
         for place, run in runs.items():
             if place not in answers:
                 via: Via = "store" if place in fallen_back else "stream"
@@ -119,17 +123,20 @@ class StreamIntake:
         ways = _Ways([], [], [])
         repeated: dict[int, str] = {}
         """Places whose request may have been stored before a change of kind."""
-        slices = Slices(MOST_SECONDS)
+        is_limited: bool | None = None
         for place, job in enumerate(jobs):
-            await slices.yield_if_due()
+            if place and place % _TOGETHER == 0:
+                await asyncio.sleep(0)
             kind = queues.get(job.lane.queue)
             if kind is None:
                 ways.stored.append(place)
                 continue
             reason = why_stored(job)
             is_plain = reason is None
-            if is_plain and kind.current is not None and await self._streaming.is_limited(self._tenants, tenant_id):
-                reason = "running_runs"
+            if is_plain and kind.current is not None:
+                if is_limited is None:
+                    is_limited = await self._streaming.is_limited(self._tenants, tenant_id)
+                reason = "running_runs" if is_limited else None
             if reason is not None and kind.current is not None and kind.current.settings.only:
                 raise _streamed_only(reason)
             is_settled = not job.by_nonce or kind.age >= SETTLED
@@ -164,27 +171,25 @@ class StreamIntake:
                     remedy="retry in a moment, add workers, or ask the operator for a higher max_depth",
                 )
 
-    async def _carried(self, tenant_id: int, jobs: Sequence[NewJob], ways: _Ways) -> dict[int, CarriedRun]:
-        places = ways.published
-        if not places:
-            return {}
+    async def _carried(self, tenant_id: int, jobs: Sequence[NewJob], places: Sequence[int]) -> dict[int, CarriedRun]:
         await self._streaming.check_state(self._tenants, tenant_id)
         runs = await self._streams.carry(tenant_id, [jobs[place] for place in places])
-        now = stamp(SystemClock().now())
-        # A nonce has the time of the client's clock.
-        return {
-            place: msgspec.structs.replace(run, due=now) if jobs[place].by_nonce else run
-            for place, run in zip(places, runs, strict=True)
-        }
+        carried = dict(zip(places, runs, strict=True))
+        if nonces := [place for place in places if jobs[place].by_nonce]:
+            now = stamp(SystemClock().now())
+            for place in nonces:  # a nonce has the time of the client's clock
+                carried[place] = msgspec.structs.replace(carried[place], due=now)
+        return carried
 
     async def _pack(
-        self, jobs: Sequence[NewJob], queues: Queues, runs: dict[int, CarriedRun], ways: _Ways
-    ) -> list[_Message]:
+        self, jobs: Sequence[NewJob], queues: Queues, runs: Mapping[int, CarriedRun], ways: _Ways
+    ) -> list[_Part]:
         """The messages. A run that is too large for one goes to the store, and one whose broker cannot be used here."""
-        by_stream: dict[tuple[str, int], list[int]] = defaultdict(list)
+        by_stream: dict[tuple[str, int], list[int]] = {}
         for place in ways.published:
-            by_stream[jobs[place].lane.queue, jobs[place].lane.tier].append(place)
-        messages: list[_Message] = []
+            lane = jobs[place].lane
+            by_stream.setdefault((lane.queue, lane.tier), []).append(place)
+        parts: list[_Part] = []
         for (name, tier), places in by_stream.items():
             current = queues[name].current
             assert current is not None
@@ -197,19 +202,23 @@ class StreamIntake:
                     ways.keep(place, jobs[place])
                 continue
             stream = self._stream(current, Tier(tier), shared=traits.shared)
-            bodies: list[bytes] = []
-            for start in range(0, len(places), _PACKED):
-                bodies += await self._codec.pack(stream, [runs[place] for place in places[start : start + _PACKED]])
-                if start + _PACKED < len(places):
+            part = _Part(current, stream.text, [], [])
+            for start in range(0, len(places), _TOGETHER):
+                if start:
                     await asyncio.sleep(0)
-            for place, body in zip(places, bodies, strict=True):
-                if len(body) <= traits.largest:
-                    messages.append(_Message(place, runs[place], current, stream.text, body))
-                elif current.settings.only:
-                    raise _streamed_only("args")
-                else:
-                    ways.keep(place, jobs[place])
-        return messages
+                packed = places[start : start + _TOGETHER]
+                bodies = await self._codec.pack(stream, [runs[place] for place in packed])
+                for place, body in zip(packed, bodies, strict=True):
+                    if len(body) <= traits.largest:
+                        part.places.append(place)
+                        part.bodies.append(body)
+                    elif current.settings.only:
+                        raise _streamed_only("args")
+                    else:
+                        ways.keep(place, jobs[place])
+            if part.places:
+                parts.append(part)
+        return parts
 
     def _stream(self, queue: StreamQueue, tier: Tier, *, shared: bool) -> StreamName:
         key = queue.tenant_id, queue.queue, queue.generation, queue.settings.address, tier
@@ -253,43 +262,46 @@ class StreamIntake:
                         remedy="submit it with a `key`, or to a store queue",
                     ) from None
 
-    async def _land(self, runs: Mapping[int, CarriedRun]) -> None:
+    async def _land(self, runs: Sequence[CarriedRun]) -> None:
         if runs:
             began = monotonic()
-            await self._streams.land(list(runs.values()), Landed.WAITING)
+            await self._streams.land(runs, Landed.WAITING)
             self._inner.note_carried(len(runs), monotonic() - began)
 
-    async def _publish(self, messages: Sequence[_Message], read_at: float) -> dict[int, CarriedRun]:
+    async def _publish(
+        self, parts: Sequence[_Part], runs: Mapping[int, CarriedRun], read_at: float
+    ) -> Mapping[int, CarriedRun]:
         """Publish all messages. Returns the runs that landed in the store instead or too, because their broker is
         unavailable, or because the kinds were read too long ago. Raises `StreamUnavailable` when the queue of one of
         them does not fall back to the store."""
-        by_stream: dict[str, list[_Message]] = defaultdict(list)
-        for message in messages:
-            by_stream[message.stream].append(message)
+        if not parts:
+            return {}
         began = monotonic()
-        publishing = [self._publish_part(stream, part) for stream, part in by_stream.items()]
         # A single one without a task.
-        errors = [await publishing[0]] if len(publishing) == 1 else await asyncio.gather(*publishing)
+        errors = (
+            [await self._publish_part(parts[0])]
+            if len(parts) == 1
+            else await asyncio.gather(*map(self._publish_part, parts))
+        )
         is_late = elapsed() - read_at > TRUSTED
         landed: dict[int, CarriedRun] = {}
         refusal: StreamUnavailable | None = None
-        for part, error in zip(by_stream.values(), errors, strict=True):
-            if error is not None and not part[0].queue.settings.fallback:
+        for part, error in zip(parts, errors, strict=True):
+            if error is not None and not part.queue.settings.fallback:
                 refusal = refusal or error
             elif error is not None or is_late:
-                landed |= {message.place: message.run for message in part}
+                landed |= {place: runs[place] for place in part.places}
             else:
-                self._inner.note_carried(len(part), monotonic() - began)
+                self._inner.note_carried(len(part.places), monotonic() - began)
         if refusal is not None:
             # What falls back is stored all the same: the caller repeats the request.
-            await self._land(landed)
+            await self._land(list(landed.values()))
             raise refusal
         return landed
 
-    async def _publish_part(self, stream: str, part: Sequence[_Message]) -> StreamUnavailable | None:
-        settings = part[0].queue.settings
+    async def _publish_part(self, part: _Part) -> StreamUnavailable | None:
         try:
-            await self._streaming.publisher.publish(settings, stream, [message.body for message in part])
+            await self._streaming.publisher.publish(part.queue.settings, part.stream, part.bodies)
         except StreamUnavailable as error:
             return error
         return None

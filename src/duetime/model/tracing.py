@@ -1,7 +1,7 @@
 """How a job stores the trace that it was submitted in, and what a run's spans get from it."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from uuid import UUID
 
 import msgspec
@@ -13,13 +13,16 @@ from duetime.model.schedule import Once
 from duetime.telemetry.traces import Message, Origin, Tracer
 
 
-@contextmanager
-def traced(tracer: Tracer | None, jobs: Sequence[NewJob], parent: str | None = None) -> Iterator[Sequence[NewJob]]:
+def traced(
+    tracer: Tracer | None, jobs: Sequence[NewJob], parent: str | None = None
+) -> AbstractContextManager[Sequence[NewJob]]:
     """These jobs, with the span of their submission, which the block is. Their fingerprints stay the same: the same
     request in another trace is the same request."""
-    if tracer is None or not jobs:
-        yield jobs
-        return
+    return nullcontext(jobs) if tracer is None or not jobs else _traced(tracer, jobs, parent)
+
+
+@contextmanager
+def _traced(tracer: Tracer, jobs: Sequence[NewJob], parent: str | None) -> Iterator[Sequence[NewJob]]:
     with tracer.submitting(jobs[0].lane.queue, len(jobs), parent) as traceparent:
         yield [_remembering(job, traceparent) for job in jobs]
 

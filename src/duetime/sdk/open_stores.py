@@ -86,7 +86,8 @@ class Stores:
     async def ask(self, work: Callable[[Jobs], Awaitable[T]]) -> T:
         """Run this against the open store of this event loop, or against the configured server."""
         refuse_at_import(_USE)
-        found = self._borrowed(asyncio.get_running_loop()) or self._file.pinned
+        loop = asyncio.get_running_loop()
+        found = self._borrowed(loop) or self._file.pinned
         if found is not None:
             return await work(self._jobs_in(found))
         settings = self._settings()
@@ -94,7 +95,7 @@ class Stores:
             return await work(await self._server(settings))
         if settings.sqlite_file is not None:
             return await self._ask_in_turn(work)
-        return await work(self._jobs_in(await self.get()))
+        return await work(self._jobs_in(self._own.get(loop) or await self.get()))
 
     async def reach(self) -> None:
         """Connect to the database. An embedded file is opened for each call instead."""

@@ -73,12 +73,12 @@ class LaneBook:
         are valid as far as this process knows."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
-            missing = wanted - self._ids.keys()
+            missing = _unknown(wanted, self._ids)
             if not missing:
                 return {key: self._ids[key] for key in wanted}
             async with self._database.connection() as connection:
                 self._learn(await connection.fetch(SQL["find_lanes"], *_columns(missing)))
-                if missing := wanted - self._ids.keys():
+                if missing := _unknown(wanted, self._ids):
                     await self._wake(connection, missing, self.most if new_work else None)
         raise _too_fast()
 
@@ -87,12 +87,12 @@ class LaneBook:
         day are woken, so that they are not removed. The limit on lanes applies only to new work."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
-            missing = wanted - self._homes.keys()
+            missing = _unknown(wanted, self._homes)
             if not missing:
                 return {key: self._homes[key] for key in wanted}
             async with self._database.connection() as connection:
                 await self._find_homes(connection, missing)
-                if missing := wanted - self._homes.keys():
+                if missing := _unknown(wanted, self._homes):
                     await self._wake(connection, missing, self.most if new_work else None)
         raise _too_fast()
 
@@ -113,15 +113,15 @@ class LaneBook:
         apply only to new work."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
-            if missing := wanted - self._ids.keys():
+            if missing := _unknown(wanted, self._ids):
                 self._learn(await connection.fetch(SQL["find_lanes"], *_columns(missing)))
-            if missing := wanted - self._ids.keys():
+            if missing := _unknown(wanted, self._ids):
                 own = await self._database.connect()
                 try:
                     await self._wake(own, missing, self.most if new_work else None)
                 finally:
                     await own.close()
-            if wanted - self._ids.keys():
+            if _unknown(wanted, self._ids):
                 continue  # another caller has just found one of them unusable
             found = {key: self._ids[key] for key in wanted}
             if not await self._drop_unusable(
@@ -147,7 +147,7 @@ class LaneBook:
     async def keys_within(self, connection: Connection, lane_ids: Iterable[int]) -> dict[int, LaneKey]:
         """The keys of lanes. Removed lanes are omitted."""
         wanted = set(lane_ids)
-        missing = list(wanted - self._keys.keys())
+        missing = [lane_id for lane_id in wanted if lane_id not in self._keys]
         read = await connection.fetch(SQL["lanes_by_id"], missing) if missing else []
         known = {lane_id: self._keys[lane_id] for lane_id in wanted if lane_id in self._keys}
         return known | {row[0]: LaneKey(*row[1:]) for row in read}
@@ -231,6 +231,10 @@ class LaneBook:
             self._learned[lane_id] = self._lessons
             self.has_keyed = self.has_keyed or key.keyed
         return found
+
+
+def _unknown(wanted: set[LaneKey], known: Mapping[LaneKey, object]) -> set[LaneKey]:
+    return {key for key in wanted if key not in known}
 
 
 def _too_fast() -> StoreUnavailable:

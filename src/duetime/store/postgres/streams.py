@@ -1,7 +1,7 @@
 """Carried runs on PostgreSQL: one function call ends or lands a batch (`functions/streams.sql`)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from duetime.ids import stamp_of
 from duetime.model.carried import CarriedEnd, CarriedRun
 from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey
-from duetime.model.microseconds import moment
+from duetime.model.microseconds import EPOCH, moment, stamp
 from duetime.store.postgres.database import LaneGone, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.lanes import LANE_TRIES, Home
@@ -26,25 +26,28 @@ T = TypeVar("T")
 
 _DAYS_USABLE = 60.0
 """Seconds for which the days whose ids act are cached."""
+_SECOND, _DAY, _MARGIN = 10**6, 86_400 * 10**6, ID_MARGIN // timedelta(microseconds=1)
+"""In microseconds: datetimes would cost a submission more than the rest of the check."""
+_FIRST_DAY = EPOCH.date()
 
 
 class StreamsRole(Role, StreamQueueRole):
-    _days: frozenset[date] = frozenset()
-    """The days whose ids act, and when they were read: by the database's clock, and by `elapsed`."""
-    _days_at: tuple[datetime, float] | None = None
+    _days: frozenset[int] = frozenset()
+    """The days whose ids act, numbered from 1970, and when they were read: on the database's clock and by `elapsed`."""
+    _days_at: tuple[int, float] | None = None
 
     async def carry(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[CarriedRun]:
         if self._days_at is None or elapsed() - self._days_at[1] > _DAYS_USABLE:
             began = elapsed()
             row = await self.database.fetchrow("spent_days")
             assert row is not None
-            self._days_at, days = (row[0], began), row[1] or ()
-            self._days = frozenset(date.fromisoformat(day) for day in days)
+            self._days_at, days = (stamp(row[0]), began), row[1] or ()
+            self._days = frozenset((date.fromisoformat(day) - _FIRST_DAY).days for day in days)
         read_at, began = self._days_at
-        now = read_at + timedelta(seconds=elapsed() - began)
-        for drawn in map(moment, {stamp_of(job.id) for job in jobs}):  # one for all jobs of a millisecond
-            if abs(drawn - now) > ID_MARGIN or drawn.date() not in self._days:
-                raise clocks_differ(drawn, now)
+        now = read_at + round((elapsed() - began) * _SECOND)
+        for drawn in {stamp_of(job.id) for job in jobs}:  # one for all jobs of a millisecond
+            if abs(drawn - now) > _MARGIN or drawn // _DAY not in self._days:
+                raise clocks_differ(moment(drawn), moment(now))
         await self.lane_book.homes({job.lane for job in jobs}, new_work=True)
         return as_carried(jobs)
 

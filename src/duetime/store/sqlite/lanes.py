@@ -66,7 +66,7 @@ class LaneBook:
             row = connection.row("find_firing", {"tenant_id": tenant_id})
             if row is not None and row[0] != TenantState.ACTIVE:
                 raise may_not_submit(TenantState(row[0]))
-        for key in sorted(wanted - self._ids.keys()):
+        for key in sorted(key for key in wanted if key not in self._ids):
             self._learn(Lane(self._wake(connection, key, new_work=new_work), key))
         return {key: self._ids[key] for key in wanted}
 
