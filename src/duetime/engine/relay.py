@@ -67,6 +67,8 @@ class Relay:
         self._queues: dict[tuple[int, str], StreamQueue] = {}
         self._queues_read_at = self._relays_read_at = float("-inf")
         self._relays: frozenset[str] = frozenset()
+        self._mine: dict[int, bool] = {}
+        """Whether this relay announces a lane, among `_relays`: a hash for each lane and relay is computed once."""
         self._announced: dict[int, dict[UUID, float]] = {}
         """By lane: the unclaimed runs that were announced here, and when."""
         self._full_at: dict[int, float] = {}
@@ -95,8 +97,8 @@ class Relay:
         if not self._queues:
             self._announced.clear()
             return _QUEUES_EVERY
-        lanes = await self._own_lanes()
         began = monotonic()
+        lanes = await self._own_lanes()
         delay, self._fresh_seen = _POLL, 0
         for start in range(0, len(lanes), _LANES_AT_ONCE):
             part = {lane.id: lane for lane in lanes[start : start + _LANES_AT_ONCE]}
@@ -119,7 +121,9 @@ class Relay:
         if self._queues and now - self._relays_read_at > _RELAYS_EVERY:
             self._relays_read_at = now
             workers = await self._store.leases.workers()
-            self._relays = frozenset(worker.name for worker in workers if worker.tenant_id is None)
+            relays = frozenset(worker.name for worker in workers if worker.tenant_id is None)
+            if relays != self._relays:
+                self._relays, self._mine = relays, {}
             if self._name not in self._relays:
                 self._relays_read_at = now - _RELAYS_EVERY + _QUEUES_EVERY  # its worker is about to register
 
@@ -128,7 +132,9 @@ class Relay:
         if self._name not in self._relays:
             return []  # a process without workers of its own
         found = [lane for lane in self._lanes.by_id.values() if is_announced(lane.key, self._queues)]
-        return [lane for lane in found if self._is_mine(lane.id)]
+        known = self._mine
+        self._mine = {lane.id: known[lane.id] if lane.id in known else self._is_mine(lane.id) for lane in found}
+        return [lane for lane in found if self._mine[lane.id]]
 
     def _is_mine(self, lane_id: int) -> bool:
         return max(self._relays, key=lambda name: blake2b(f"{name} {lane_id}".encode()).digest()) == self._name
