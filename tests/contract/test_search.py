@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from duetime.clock import monotonic, monotonic_from
 from duetime.engine import search_indexer
 from duetime.engine.search_indexer import SearchIndexer
 from duetime.ids import new_id, show
@@ -14,6 +15,7 @@ from duetime.model.schedule import NOW, Cron
 from duetime.store.protocol.store import Store
 from duetime.store.shared import lists
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
+from tests.contract.worlds import Time
 
 DAILY = Cron("0 9 * * *")
 
@@ -97,6 +99,27 @@ async def test_the_index_follows_late_labels_and_forgets_unused_ones(store: Stor
     # In batches, of which none cuts the labels of a job.
     seen, last = await store.search.index_labels(UUID(int=0), UUID(int=(1 << 128) - 1), 1)
     assert (seen, last is None) == (1, False)
+
+
+async def test_old_labels_are_read_rarely(store: Store, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[UUID] = []
+    index = store.search.index_labels
+
+    async def noting(after: UUID, before: UUID, batch: int) -> tuple[int, UUID | None]:
+        read.append(before)
+        return await index(after, before, batch)
+
+    monkeypatch.setattr(store.search, "index_labels", noting)
+    began, passed, counts = monotonic(), [0.0], []
+    with monotonic_from(lambda: began + sum(passed)):
+        indexer = SearchIndexer(store)
+        for seconds in (0, 1, 4, 5, 55, 535):
+            time.advance(seconds=seconds)
+            passed.append(seconds)
+            read.clear()
+            await indexer.tick()
+            counts.append(len(read))
+    assert counts == [4, 1, 2, 2, 3, 4], "the newest each second, then after 5 s, a minute and ten minutes"
 
 
 async def test_what_is_kept_of_the_work_holds_no_label(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

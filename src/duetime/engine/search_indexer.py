@@ -2,13 +2,15 @@
 
 It follows the labels in the order of their jobs' ids, which is nearly the order in which they were stored. A
 transaction that took longer stores labels behind the place that was reached. So four readers follow one another, at the
-newest label and at ids that are a minute, an hour and a day old: each adds what the one before could not see. A job is
-found within seconds after its submission; a job from a transaction that was open for a minute, an hour later at most.
+newest label and at ids that are a minute, an hour and a day old: each adds what the one before could not see, and reads
+as rarely as fits that age. A job is found within seconds after its submission; a job from a transaction that was open
+for a minute, about an hour later at most.
 
 One node does this at a time. How far it has come is in the store; doing a part twice adds nothing.
 """
 
 from datetime import datetime, timedelta
+from math import inf
 from uuid import UUID
 
 import msgspec
@@ -20,13 +22,16 @@ from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 
 BATCH = 500
 _AGES = (None, timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
+_INTERVALS = (1.0, 5.0, 60.0, 600.0)
+"""Seconds between the reads of each reader, unless it has found more than a batch."""
 _OVERLAP = timedelta(seconds=5)
 """How far behind the newest label the first reader begins again."""
-_INTERVAL = 1.0
 _LEASE = timedelta(seconds=60)
 _KEEP_EVERY = 20.0
 """Seconds after which the lease is renewed, and the places are kept if nothing happens."""
 _PRUNE_EVERY = 60.0
+_EARLY = 0.5
+"""Seconds by which a read may be early, so that a tick that comes a moment too soon does not skip it."""
 
 
 _FIRST_TERM = (0, "", "")
@@ -45,6 +50,8 @@ class SearchIndexer:
         self._places: Places | None = None
         """None: another node keeps the index, or it is not known."""
         self._kept_at = 0.0
+        self._read_at = [-inf] * len(_AGES)
+        """When each reader has read to its end."""
         self._pruned_at = monotonic()
         self._pruned = _FIRST_TERM
         """How far terms that no job has any more were looked for. It is not stored: it may be of an erased tenant."""
@@ -55,6 +62,7 @@ class SearchIndexer:
             if body is None:
                 return _KEEP_EVERY
             self._places, self._kept_at = msgspec.json.decode(body, type=Places) if body else Places(), monotonic()
+            self._read_at = [-inf] * len(_AGES)
         places, found, more = await self._read(self._places)
         if monotonic() > self._pruned_at + _PRUNE_EVERY and not more:
             self._pruned = await self._store.search.prune_terms(self._pruned, BATCH) or _FIRST_TERM
@@ -64,7 +72,7 @@ class SearchIndexer:
             if not await self._store.search.keep_search(self._holder, msgspec.json.encode(places), _LEASE):
                 self._places = None
             self._kept_at = monotonic()
-        return 0.0 if more else _INTERVAL
+        return 0.0 if more else _INTERVALS[0]
 
     async def _read(self, places: Places) -> tuple[Places, bool, bool]:
         """The places after one batch of each reader; whether there were labels, and whether there are more."""
@@ -72,10 +80,12 @@ class SearchIndexer:
         readers, found, more = list(places.readers), False, False
         for number, age in enumerate(_AGES):
             end = LAST_ID if age is None else _id_at(now - age)
-            if readers[number] < end:
+            if readers[number] < end and monotonic() >= self._read_at[number] + _INTERVALS[number] - _EARLY:
                 seen, last = await self._store.search.index_labels(readers[number], end, BATCH)
                 found |= seen > 0
                 more |= last is not None
+                if last is None:
+                    self._read_at[number] = monotonic()
                 readers[number] = last or (end if age is not None else max(readers[number], _id_at(now - _OVERLAP)))
         return Places(tuple(readers)), found, more
 
