@@ -6,6 +6,7 @@ import gc
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,6 +39,13 @@ class Silent:
             for start in range(0, len(data), 8192):
                 await self.send(data[start : start + 8192])
                 await asyncio.sleep(0.001)
+
+    async def hears(self) -> bytes:
+        """The next answer."""
+        async with asyncio.timeout(20.0):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            return head + await self.reader.readexactly(int(length[1]) if length else 0)
 
     async def told(self) -> bytes:
         """What the server says until it closes the connection."""
@@ -85,6 +93,32 @@ async def test_a_header_has_a_length(api: Served, silent: Any) -> None:
     assert status(await line.told()) == 431
     assert (await api.get("/livez", key=None)).status == 200
     assert b'duetime_http_refused_total{reason="headers"}' in (await api.get("/metrics")).body
+
+
+async def test_a_head_counts_only_its_own_bytes(api: Served, silent: Any) -> None:
+    """Neither the body of the request before it nor what separates its parts is held against it, however the system
+    cuts the bytes into chunks."""
+    body = b'{"task": "t", "args": {"x": "%s"}}' % (b"a" * 3 * MAX_HEADER)
+    key = b"Authorization: Bearer " + api.root.encode() + b"\r\nContent-Type: application/json\r\n"
+    lines = b"".join(b"x%d: %s\r\n" % (n, b"a" * (MAX_HEADER // 90 - 5)) for n in range(90))
+    assert len(lines) > MAX_HEADER - 400
+    for head in (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /livez HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n"):
+        for cuts in ((10,), (10, 30), (len(head) - 2,), (len(head) // 2, len(head) - 2)):
+            kept = await silent(api)
+            await kept.send(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n" + key + b"Content-Length: %d\r\n\r\n" % len(body))
+            await kept.send(body)
+            assert b"job_id" in await kept.hears()
+            for start, end in pairwise((0, *cuts, len(head))):
+                await kept.send(head[start:end])
+                await asyncio.sleep(0.02)
+            assert status(await kept.hears()) == 200, (len(head), cuts)
+
+
+async def test_a_trailer_has_a_length(api: Served, silent: Any) -> None:
+    head = b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    connection = await silent(api)
+    await connection.send(head + b"X: " + b"a" * 2 * MAX_HEADER + b"\r\n\r\n")
+    assert status(await connection.told()) == 431
 
 
 @pytest.mark.parametrize("head", [b"", b"Host: a\r\nHost: a\r\n", b"Host: a\r\nX: 1\r\nhost: b\r\n"])

@@ -446,6 +446,16 @@ async def test_firing_takes_as_many_steps_for_many_jobs_as_for_one(store: Sqlite
     assert await steps(50) == few < 30
 
 
+async def test_new_lanes_of_a_batch_are_counted_once(store: SqliteStore) -> None:
+    """The count reads all lanes of the tenant; one for each new lane kept the file for minutes."""
+    taken: list[str] = []
+    await store.database.run(lambda connection, _: connection.raw.set_trace_callback(taken.append))
+    await store.intake.submit(TENANT, [job(queue=f"q{number}") for number in range(50)])
+    await store.database.run(lambda connection, _: connection.raw.set_trace_callback(None))
+    assert sum("insert into lanes" in statement for statement in taken) == 50
+    assert sum("count(*) from (" in statement for statement in taken) == 1
+
+
 _ALL_DUE = "update cursors set scan_at = ?, next_fire_at = ? where made = 0"
 
 

@@ -37,6 +37,8 @@ MOST_UNSENT = 32 * 1024
 """Bytes of responses in memory that the system does not take, before the next piece waits."""
 MOST_AHEAD = 32
 """Requests on a connection that wait for the response to the one before."""
+_MOST_HEAD = MAX_HEADER + 4 * MAX_HEADERS + 64
+"""Bytes of an unfinished head, with what separates its parts; a finished one is measured exactly."""
 _FRAMING = 16
 """Bytes of framing that each byte of a chunked body may cost."""
 
@@ -88,6 +90,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_inside = False
         """Whether a message has begun, and has not ended."""
         self._is_in_head = False
+        self._has_head = False
+        """Whether a head has ended in the chunk."""
         self._has_enough = False
         """Whether the client has sent too many requests ahead: it is not read any more."""
         self._answering: RequestResponseCycle | None = None
@@ -141,7 +145,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if not self._admitted or self._has_enough:
             return
-        self._begun = 0
+        self._begun, self._has_head = 0, False
         self._chunk = None if self._is_inside else data
         body, is_inside = self._body, self._is_inside
         super().data_received(data)
@@ -150,10 +154,13 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._begun and self._is_in_head and self.cycle is not None and self.cycle.response_complete:
             self.table.waits(self)
-        # Of a chunk in which a message begins after another, it is not known how much belongs to which.
-        if not self._begun or (self._begun == 1 and self._is_in_head and not is_inside):
+        # Of a chunk that several messages share, or a head and a body, it is not known how much belongs to which.
+        if self._is_in_head:
+            if not self._begun or (self._begun == 1 and not is_inside):
+                self._framing += len(data)
+        elif not self._begun and not self._has_head:
             self._framing += len(data) - (self._body - body)
-        if self._framing > MAX_HEADER + _FRAMING * self._body:
+        if self._framing > _MOST_HEAD + _FRAMING * self._body:
             self._refuse(_TOO_LONG)
 
     def send_400_response(self, msg: str) -> None:
@@ -198,7 +205,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._too_much()
         else:
             self._trailers += 1
-            if self._trailers > MAX_HEADERS:
+            if self._trailers > MAX_HEADERS or len(value) > MAX_HEADER:
                 self._too_much()
 
     def on_headers_complete(self) -> None:
@@ -214,7 +221,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade() and (self._can_read_again or _has_body(self.headers)):
             self._refusal = _UPGRADE
             raise _Refused
-        self._is_in_head = False
+        self._is_in_head, self._has_head, self._framing = False, True, 0
         self.table.works(self)
         super().on_headers_complete()
         if not self.pipeline:

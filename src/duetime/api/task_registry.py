@@ -58,7 +58,7 @@ class Tasks:
 
     async def _read(self, tenant_id: int) -> KnownTasks:
         queues = self._store.queues
-        names = frozenset(info.name for info in await queues.tasks(tenant_id))
+        names = await queues.task_names(tenant_id)
         return KnownTasks(tenant_id, names, await queues.task_defaults(tenant_id), await queues.task_schemas(tenant_id))
 
     def warnings(self, known: KnownTasks, tasks: Iterable[str], *, suggest: bool) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,8 @@
 """Queues, workers and tasks."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +23,7 @@ from duetime.model.name import check_name
 from duetime.model.structs import struct_like
 from duetime.model.tenant import Queue, QueueHead
 from duetime.model.worker import PastWorker
+from duetime.process.slices import Slices, mapped
 from duetime.store.rules.stream_limits import are_set, limited_queue
 from duetime.streams.address import shown_address
 from duetime.streams.setup import CheckedStream, apply_change, broker_name, check_change, notes_on
@@ -48,14 +51,15 @@ _PAST_TASKS = 20
 @routes.get("/v1/queues", Action.READ, answer=QueueList)
 async def list_queues(call: Call) -> QueueList:
     """List the queues, with the number of waiting runs."""
-    store = call.service.store
-    found = {queue.name: queue for queue in await store.queues.queues(call.tenant_id)}
-    streams = await store.streams.stream_queues(call.tenant_id)
-    for name in {each.queue for each in streams} - found.keys():
-        found[name] = Queue(call.tenant_id, name)
-    inside = await in_streams(call) if streams else ()
-    paces = await _paces(call)
-    return QueueList(tuple([await _view(call, found[name], streams, inside, paces) for name in sorted(found)]))
+    found = {queue.name: queue for queue in await call.service.store.queues.queues(call.tenant_id)}
+    facts = await _facts(call)
+    for name in facts.streams:
+        found.setdefault(name, Queue(call.tenant_id, name))
+    views, slices = [], Slices()
+    for name in sorted(found):
+        views.append(await _view(call, found[name], facts))
+        await slices.yield_if_due()
+    return QueueList(tuple(views))
 
 
 @routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
@@ -139,21 +143,21 @@ def _past(worker: PastWorker) -> PastWorkerView:
 async def list_tasks(call: Call) -> TaskList:
     """List the tasks that live workers provide."""
     found = await call.service.store.queues.tasks(call.tenant_id)
-    return TaskList(tuple(struct_like(TaskView, each) for each in found))
+    return TaskList(tuple(await mapped(partial(struct_like, TaskView), found)))
 
 
 @routes.get("/v1/tasks/{task}", Action.READ, answer=TaskDetails, problems=(404,))
 async def get_task(call: Call) -> TaskDetails:
     """Get a task that live workers provide, with the JSON schema of its arguments."""
     task, store = call.path["task"], call.service.store
-    found = next((each for each in await store.queues.tasks(call.tenant_id) if each.name == task), None)
-    if found is None:
+    found = await store.queues.tasks(call.tenant_id, task)
+    if not found:
         raise NotFound("no live worker provides the task")
-    digest = (await store.queues.task_schemas(call.tenant_id)).get(task)
+    digest = (await store.queues.task_schemas(call.tenant_id, task)).get(task)
     schemas = {} if digest is None else await store.queues.schemas(call.tenant_id, [digest])
     # Not decoded: the order of the parameters is that of the fields in a form.
     arguments = None if digest not in schemas else msgspec.Raw(schemas[digest])
-    return struct_like(TaskDetails, found, arguments=arguments)
+    return struct_like(TaskDetails, found[0], arguments=arguments)
 
 
 async def _pause(call: Call) -> Queue:
@@ -220,35 +224,38 @@ def queue_name(call: Call) -> str:
 
 
 async def _shown(call: Call, queue: Queue, notes: Sequence[str] = ()) -> QueueView:
-    streams = await call.service.store.streams.stream_queues(call.tenant_id)
-    inside = await in_streams(call, queue.name) if any(each.queue == queue.name for each in streams) else ()
-    return await _view(call, queue, streams, inside, await _paces(call, queue.name), notes)
+    return await _view(call, queue, await _facts(call, queue.name), notes)
 
 
-class _Paces(NamedTuple):
-    """What queues did in the last minute, and what waits in them."""
+class _Facts(NamedTuple):
+    """What is known of queues beside their settings."""
 
     activity: Activity
-    heads: dict[str, QueueHead]
+    """What they did in the last minute."""
+    heads: Mapping[str, QueueHead]
+    """What waits in them."""
+    streams: Mapping[str, Sequence[StreamQueue]]
+    inside: Mapping[str, Sequence[InStreamView]]
 
 
-async def _paces(call: Call, queue: str | None = None) -> _Paces:
+async def _facts(call: Call, queue: str | None = None) -> _Facts:
+    """Those of all queues, or of one."""
     store = call.service.store
     activity = await call.service.seen_activity.share(True, lambda: store.demand.activity(WINDOW))
-    return _Paces(activity, await store.queues.queue_heads(call.tenant_id, activity.since, queue))
+    heads = await store.queues.queue_heads(call.tenant_id, activity.since, queue)
+    streams: dict[str, list[StreamQueue]] = defaultdict(list)
+    for each in await store.streams.stream_queues(call.tenant_id):
+        streams[each.queue].append(each)
+    inside: dict[str, list[InStreamView]] = defaultdict(list)
+    for content in await in_streams(call, queue) if streams and queue in (None, *streams) else ():
+        inside[content.queue].append(content)
+    return _Facts(activity, heads, streams, inside)
 
 
-async def _view(
-    call: Call,
-    queue: Queue,
-    streams: Sequence[StreamQueue],
-    inside: Sequence[InStreamView],
-    paces: _Paces,
-    notes: Sequence[str] = (),
-) -> QueueView:
-    limits, head = queue.limits, paces.heads.get(queue.name)
-    now = paces.activity.queues.get((queue.tenant_id, queue.name), QueueActivity())
-    generations = [each for each in streams if each.queue == queue.name]
+async def _view(call: Call, queue: Queue, facts: _Facts, notes: Sequence[str] = ()) -> QueueView:
+    limits, head, activity = queue.limits, facts.heads.get(queue.name), facts.activity
+    now = activity.queues.get((queue.tenant_id, queue.name), QueueActivity())
+    generations = facts.streams.get(queue.name, ())
     current = next((each for each in generations if each.current), None)
     if current is not None and not notes:
         notes = await notes_on(current.settings, sealed=call.service.sealer.has_key)
@@ -262,11 +269,11 @@ async def _view(
         kind="store" if current is None else "stream",
         stream=None if current is None else _stream_view(call, current),
         earlier_streams=sum(not each.current for each in generations),
-        in_streams=tuple(each for each in inside if each.queue == queue.name),
+        in_streams=tuple(facts.inside.get(queue.name, ())),
         notes=tuple(notes),
         oldest_at=None if head is None else head.oldest,
-        arrival_rate=round(paces.activity.rate(now.arrived + (0 if head is None else head.arrived)), 3),
-        completion_rate=round(paces.activity.rate(now.ended), 3),
+        arrival_rate=round(activity.rate(now.arrived + (0 if head is None else head.arrived)), 3),
+        completion_rate=round(activity.rate(now.ended), 3),
     )
 
 

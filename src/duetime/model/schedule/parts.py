@@ -18,6 +18,8 @@ from duetime.model.schedule.stored import Recurring
 from duetime.model.schedule.zone import change_at, reach, wall_of, zone_named
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
+_USUAL = 40
+"""Characters of a delay that is remembered: a text may be as long as a request."""
 
 
 def make_every(every: timedelta | str | float, zone: str) -> Every:
@@ -98,8 +100,18 @@ def counts_in_calendar(run_in: timedelta | str | float, zone: str) -> bool:
     return _delay(run_in, zone).in_calendar
 
 
-@lru_cache(maxsize=1024, typed=True)  # most jobs have the same few delays, and each is asked for twice
 def _delay(run_in: timedelta | str | float, zone: str) -> Period:
+    """Most jobs have the same few delays, and each is asked for twice."""
+    is_usual = len(run_in) <= _USUAL if type(run_in) is str else isinstance(run_in, int | float | timedelta)
+    return _known_delay(run_in, zone) if is_usual else _read_delay(run_in, zone)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _known_delay(run_in: timedelta | str | float, zone: str) -> Period:
+    return _read_delay(run_in, zone)
+
+
+def _read_delay(run_in: timedelta | str | float, zone: str) -> Period:
     period = None
     if zone == "UTC":
         try:

@@ -287,14 +287,17 @@ class Queues(Protocol):
     async def queue_heads(self, tenant_id: int, since: datetime, queue: str | None = None) -> dict[str, QueueHead]:
         """The due runs that wait in each queue that has any, with those due since a moment, up to a cap."""
 
-    async def tasks(self, tenant_id: int) -> list[TaskInfo]:
-        """The tasks that live workers have for this tenant, by name."""
+    async def tasks(self, tenant_id: int, name: str | None = None) -> list[TaskInfo]:
+        """The tasks that live workers have for this tenant, by name, or one of them."""
+
+    async def task_names(self, tenant_id: int) -> frozenset[str]:
+        """The names of these tasks."""
 
     async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
         """The job defaults of tasks, by name, as the last worker that registered them declared, alive or not. Tasks
         without defaults are omitted."""
 
-    async def task_schemas(self, tenant_id: int) -> dict[str, str]:
+    async def task_schemas(self, tenant_id: int, name: str | None = None) -> dict[str, str]:
         """The digests of the argument schemas of tasks, by name, declared like the defaults."""
 
     async def schemas(self, tenant_id: int, digests: Sequence[str]) -> dict[str, bytes]:

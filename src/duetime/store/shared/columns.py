@@ -34,7 +34,8 @@ _NAMES = {
         quotas rate read readings reason received repeated requested_by result retried revision role rows rule run_us
         running running_runs runs said schedule seen settings size skipped slots standing state state_before status step
         stored_jobs stretch submissions_per_second tag target task tenant tenant_id text there tier timeout_ms
-        token_hash told trial tried trips unended unmet unplanned value version waits wanted weight wrapped wrapped_by
+        token_hash told trial tried trips unended unmet unplanned value version waits wanted weight workers wrapped
+        wrapped_by
     """,
     Kind.FLAG: """
         among cancel_requested crowded elsewhere encrypt_args exact gone held known one_off open paused recurring

@@ -35,11 +35,11 @@ def queue_limits(row: Fields) -> QueueLimits:
 
 
 def task_infos(rows: Iterable[Fields]) -> list[TaskInfo]:
-    """Tasks from rows of a task and the queues of one of its workers, ordered by task name."""
+    """Tasks from rows of a task, and of some of its workers: their queues, and how many they are. Ordered by name."""
     found = []
-    for name, workers in groupby(rows, key=lambda row: row["name"]):
-        queues = [row["queues"] for row in workers]
+    for name, groups in groupby(rows, key=lambda row: row["name"]):
+        queues, workers = zip(*((row["queues"], row["workers"]) for row in groups), strict=True)
         everywhere = not all(queues)
         together = () if everywhere else tuple(sorted({queue for served in queues for queue in served}))
-        found.append(TaskInfo(str(name), len(queues), together))
+        found.append(TaskInfo(str(name), sum(workers), together))
     return found

@@ -12,6 +12,8 @@ from duetime.store.shared.queue_rows import stored_queues, task_infos
 from duetime.store.shared.transaction import SharedContext, SharedRole, Statements, Transaction
 
 _CAP = 10_000
+_MOST_TASKS = 50_000
+"""Rows of tasks that are read at once: workers may register as many as they like."""
 
 
 class QueueRole(SharedRole):
@@ -62,15 +64,22 @@ class QueueRole(SharedRole):
                 found[row["queue"]] = QueueHead(oldest, before.arrived + row["arrived"])
         return found
 
-    async def tasks(self, tenant_id: int) -> list[TaskInfo]:
-        return task_infos(await self.transactions.reading(tenant_id).rows("list_tasks", tenant_id=tenant_id))
+    async def tasks(self, tenant_id: int, name: str | None = None) -> list[TaskInfo]:
+        reading = self.transactions.reading(tenant_id)
+        return task_infos(await reading.rows("list_tasks", tenant_id=tenant_id, name=name, most=_MOST_TASKS))
+
+    async def task_names(self, tenant_id: int) -> frozenset[str]:
+        reading = self.transactions.reading(tenant_id)
+        rows = await reading.rows("task_names", tenant_id=tenant_id, most=_MOST_TASKS)
+        return frozenset(row["name"] for row in rows)
 
     async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
         rows = await self.transactions.reading(tenant_id).rows("list_task_defaults", tenant_id=tenant_id)
         return {row["name"]: row["said"] for row in rows}
 
-    async def task_schemas(self, tenant_id: int) -> dict[str, str]:
-        rows = await self.transactions.reading(tenant_id).rows("list_task_schemas", tenant_id=tenant_id)
+    async def task_schemas(self, tenant_id: int, name: str | None = None) -> dict[str, str]:
+        reading = self.transactions.reading(tenant_id)
+        rows = await reading.rows("list_task_schemas", tenant_id=tenant_id, name=name)
         return {row["name"]: row["digest"] for row in rows}
 
     async def schemas(self, tenant_id: int, digests: Sequence[str]) -> dict[str, bytes]:

@@ -4,7 +4,8 @@ The file has one process and one writer, so this cache is valid until this proce
 transaction is rolled back.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from duetime.clock import Clock, monotonic
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
@@ -14,7 +15,7 @@ from duetime.store.rules.limit_scopes import lanes_are_used_up
 from duetime.store.rules.quotas import over_quota
 from duetime.store.rules.tenant_states import may_not_submit, submitters
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.values import microseconds, stamp
+from duetime.store.sqlite.values import listed, microseconds, stamp
 
 _A_DAY = 86_400_000_000
 _LONG = 0.005
@@ -24,6 +25,11 @@ _SHARE = 0.01
 
 def _key(tenant_id: int, queue: str, tier: int, task: str, trial: int, keyed: int) -> LaneKey:
     return LaneKey(tenant_id, queue, tier, task, trial, bool(keyed))
+
+
+def _lane(key: LaneKey) -> dict[str, object]:
+    words = (key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed)
+    return dict(zip(("tenant_id", "queue", "tier", "task", "trial", "keyed"), words, strict=True))
 
 
 class LaneBook:
@@ -66,8 +72,8 @@ class LaneBook:
             row = connection.row("find_firing", {"tenant_id": tenant_id})
             if row is not None and row[0] != TenantState.ACTIVE:
                 raise may_not_submit(TenantState(row[0]))
-        for key in sorted(key for key in wanted if key not in self._ids):
-            self._learn(Lane(self._wake(connection, key, new_work=new_work), key))
+        if missing := sorted(key for key in wanted if key not in self._ids):
+            self._wake(connection, missing, new_work=new_work)
         return {key: self._ids[key] for key in wanted}
 
     def awake_again(self, connection: Connection, lane_id: int) -> int:
@@ -116,26 +122,37 @@ class LaneBook:
         self._ids.clear()
         self._keys.clear()
 
-    def _wake(self, connection: Connection, key: LaneKey, *, new_work: bool) -> int:
-        words = (key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed)
-        lane = dict(zip(("tenant_id", "queue", "tier", "task", "trial", "keyed"), words, strict=True))
+    def _wake(self, connection: Connection, keys: Sequence[LaneKey], *, new_work: bool) -> None:
         now = stamp(self._clock.now())
-        row = connection.row("find_lanes", lane)
-        if row is not None and row[1]:
-            return int(row[0])
-        if new_work and key.tenant_id > 0 and (row is None or row[2] <= now - _A_DAY):
-            used = {"tenant_id": key.tenant_id, "after": now - _A_DAY, "most": self.most}
-            if connection.value("lanes_used", used) >= self.most:
+        rows = {key: connection.row("find_lanes", _lane(key)) for key in keys}
+        if new_work:
+            unused = [key for key, row in rows.items() if row is None or (not row[1] and row[2] <= now - _A_DAY)]
+            self._check_room(connection, unused, now - _A_DAY)
+        for key, row in rows.items():
+            if row is None or not row[1]:
+                connection.execute("wake_lanes", {**_lane(key), "now": now})
+                row = connection.row("find_lanes", _lane(key))
+                assert row is not None
+                connection.execute("put_lane_change", {"lane_id": row[0], "now": now})
+            self._learn(Lane(int(row[0]), key))
+
+    def _check_room(self, connection: Connection, keys: Sequence[LaneKey], after: int) -> None:
+        """Check that the tenants of these lanes may use so many more. They are counted once, however many there are:
+        the count takes milliseconds where a tenant has thousands, and all other callers wait for the file."""
+        queues: dict[int, list[str]] = defaultdict(list)
+        for key in keys:
+            if key.tenant_id > 0:  # what a node makes for itself is no tenant's
+                queues[key.tenant_id].append(key.queue)
+        for tenant_id, names in queues.items():
+            used = {"tenant_id": tenant_id, "after": after}
+            if connection.value("lanes_used", {**used, "most": self.most}) + len(names) > self.most:
                 raise lanes_are_used_up(self.most)
-            if (
-                key.queue != NOTIFICATIONS
-                and (most := connection.value("queues_exceeded", {**lane, **used})) is not None
-            ):
-                raise over_quota("queues", most)
-        connection.execute("wake_lanes", {**lane, "now": now})
-        (lane_id, *_) = connection.row("find_lanes", lane) or (0,)
-        connection.execute("put_lane_change", {"lane_id": lane_id, "now": now})
-        return int(lane_id)
+            most = connection.value("queue_limit", {"tenant_id": tenant_id})
+            if most is not None:
+                asked = listed(sorted({*names} - {NOTIFICATIONS}))
+                [(fresh, known)] = connection.rows("queues_used", {**used, "names": asked})
+                if fresh and known + fresh > most:
+                    raise over_quota("queues", most)
 
     def _learn(self, lane: Lane) -> None:
         self._ids[lane.key] = lane.id

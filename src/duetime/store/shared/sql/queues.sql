@@ -28,10 +28,10 @@ select name, said from (
     from duetime.tasks where coalesce(tenant_id, :tenant_id) = :tenant_id
 ) last where place = 1 and said is not null;
 
--- list_task_schemas: which schemas a tenant's tasks have, as last declared
+-- list_task_schemas: which schemas a tenant's tasks have, or one of them, as last declared
 select name, digest from (
     select name, digest, row_number() over (partition by name order by told_at desc, tenant_id nulls last) as place
-    from duetime.tasks where coalesce(tenant_id, :tenant_id) = :tenant_id
+    from duetime.tasks where coalesce(tenant_id, :tenant_id) = :tenant_id and (:name::text is null or name = :name)
 ) last where place = 1 and digest is not null;
 
 -- task_schemas: schemas by their digests

@@ -17,12 +17,15 @@ select id, tenant_id, queue, tier, task, trial, keyed from lanes where id = :id;
 select count(*) from (
     select 1 from lanes where tenant_id = :tenant_id and (awake or changed_at > :after) limit :most);
 
--- queues_exceeded: the tenant's limit on queues, if this one would exceed it
-select t.quotas ->> '$.queues' from tenants t where t.id = :tenant_id
-    and not exists (select 1 from queue_names q where q.tenant_id = t.id and q.name = :queue)
-    and 1 + (
-        select count(distinct q.name) from queue_names q
-        where q.tenant_id = t.id and (q.seen_at is null or q.seen_at > :after)) > t.quotas ->> '$.queues';
+-- queue_limit: the tenant's limit on queues
+select quotas ->> '$.queues' from tenants where id = :tenant_id;
+
+-- queues_used: how many of these queues are new, and how many the tenant has used since a moment
+select (
+    select count(*) from json_each(:names) n
+    where not exists (select 1 from queue_names q where q.tenant_id = :tenant_id and q.name = n.value)), (
+    select count(distinct q.name) from queue_names q
+    where q.tenant_id = :tenant_id and (q.seen_at is null or q.seen_at > :after));
 
 -- newest_lane_change: the position from which a reader of all awake lanes continues
 select max(turn) from lane_changes;
