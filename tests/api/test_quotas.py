@@ -161,6 +161,7 @@ KINDS = {
     ),
     "api_keys": Kind(api_key, lambda client, made: client.ask("POST", f"/v1/admin/keys/{made['key_id']}/revoke")),
     "workers": Kind(worker, leave),
+    "worker_tasks": Kind(worker, leave),
     "tasks": Kind(told_task, lambda client, _: client.forget("tasks")),
 }
 
@@ -182,7 +183,7 @@ BOUNDED = {
     "tenant_secrets": ("secrets",),
     "signing_secrets": ("signing_secrets",),
     "api_keys": ("api_keys",),
-    "workers": ("workers",),
+    "workers": ("workers", "worker_tasks"),
     "tasks": ("tasks",),
 }
 """Tables, and the limits of a tenant that bound their rows."""

@@ -66,6 +66,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Usable keys: neither revoked nor expired."""
     workers: int | None = None
     """Remote workers with a lease."""
+    worker_tasks: int | None = None
+    """Tasks of all of them, counted for each. Every node reads the workers of all tenants, with their tasks."""
     tasks: int | None = None
     """Tasks whose defaults remote workers have registered."""
     history_days: int | None = None
@@ -101,6 +103,7 @@ DEFAULT_LIMITS = TenantLimits(
     signing_secrets=10,
     api_keys=1_000,
     workers=1_000,
+    worker_tasks=100_000,
     tasks=10_000,
 )
 """The limits of a new tenant, unless the operator sets others."""
@@ -115,6 +118,7 @@ FIRST_LIMITS = msgspec.structs.replace(
     payload_bytes=None,
     queues=None,
     workers=10_000,
+    worker_tasks=1_000_000,
 )
 """The limits of the tenant `default`, which has the whole server to itself until another one is created."""
 

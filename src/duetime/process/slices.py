@@ -56,6 +56,11 @@ async def mapped(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     return found
 
 
+async def listed(items: Iterable[T]) -> list[T]:
+    """These items, which are computed one by one."""
+    return await mapped(lambda item: item, items)
+
+
 def batches(items: Sequence[T], most: int, most_bytes: int, size: Callable[[T], int]) -> Iterator[Sequence[T]]:
     """These items, so many and so many bytes at a time, in order; a larger item alone."""
     start = together = 0

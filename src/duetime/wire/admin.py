@@ -47,6 +47,7 @@ class LimitsBody(Request, frozen=True):
     signing_secrets: Most | UnsetType | None = UNSET
     api_keys: Most | UnsetType | None = UNSET
     workers: Most | UnsetType | None = UNSET
+    worker_tasks: Most | UnsetType | None = UNSET
     tasks: Most | UnsetType | None = UNSET
     history_days: Annotated[int, Meta(ge=1, le=36_525)] | UnsetType | None = UNSET
     """Days for which the database keeps its history; null: as the setting says."""

@@ -1044,7 +1044,7 @@ create trigger within_quotas after insert on duetime.calendars referencing new t
 create trigger within_quotas after insert on duetime.api_keys referencing new table as added
     for each statement execute function duetime.keep_quotas('api_keys');
 create trigger within_quotas after insert on duetime.workers referencing new table as added
-    for each statement execute function duetime.keep_quotas('workers');
+    for each statement execute function duetime.keep_quotas('workers', 'worker_tasks');
 create trigger within_quotas after insert on duetime.tenant_secrets referencing new table as added
     for each statement execute function duetime.keep_quotas('secrets');
 create trigger within_quotas after insert on duetime.signing_secrets referencing new table as added

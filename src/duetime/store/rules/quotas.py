@@ -40,6 +40,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "signing_secrets": ("valid signing secrets", "rotate with a shorter overlap"),
     "api_keys": ("usable API keys", "revoke some"),
     "workers": ("remote workers at once", "stop some"),
+    "worker_tasks": ("tasks of all its remote workers together", "register fewer, or stop some workers"),
     "tasks": ("tasks with defaults", "register fewer, or wait until unused ones are forgotten"),
 }
 

@@ -1,6 +1,6 @@
 """Queues and tasks from the rows of either store."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from duetime.model.lane import Tier, tier_of
@@ -9,9 +9,8 @@ from duetime.model.tenant import Depth, Queue, TaskInfo
 from duetime.store.rules.job_rows import Fields
 
 
-def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queue]:
+def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> Iterator[Queue]:
     """Queues from rows of their lanes, which are ordered by queue name."""
-    found = []
     for name, lanes in groupby(rows, key=lambda row: row["name"]):
         waiting = dict.fromkeys(Tier, 0)
         paused_at, capped, held_back = None, False, 0
@@ -23,8 +22,7 @@ def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queu
                 held_back += row["held_back"]
                 capped = capped or max(row["depth"], row["held_back"]) >= cap
         depth = Depth(waiting[Tier.HIGH], waiting[Tier.MEDIUM], waiting[Tier.LOW], capped)
-        found.append(Queue(tenant_id, str(name), paused_at is not None, paused_at, depth, limits, running, held_back))
-    return found
+        yield Queue(tenant_id, str(name), paused_at is not None, paused_at, depth, limits, running, held_back)
 
 
 def queue_limits(row: Fields) -> QueueLimits:
@@ -34,12 +32,10 @@ def queue_limits(row: Fields) -> QueueLimits:
     return QueueLimits(row["running"], Rate(rate, period))
 
 
-def task_infos(rows: Iterable[Fields]) -> list[TaskInfo]:
+def task_infos(rows: Iterable[Fields]) -> Iterator[TaskInfo]:
     """Tasks from rows of a task, and of some of its workers: their queues, and how many they are. Ordered by name."""
-    found = []
     for name, groups in groupby(rows, key=lambda row: row["name"]):
         queues, workers = zip(*((row["queues"], row["workers"]) for row in groups), strict=True)
         everywhere = not all(queues)
         together = () if everywhere else tuple(sorted({queue for served in queues for queue in served}))
-        found.append(TaskInfo(str(name), sum(workers), together))
-    return found
+        yield TaskInfo(str(name), sum(workers), together)

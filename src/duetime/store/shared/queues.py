@@ -6,6 +6,7 @@ from datetime import datetime
 from duetime.model.defaults import Defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, QueueHead, TaskInfo
+from duetime.process.slices import Slices, listed
 from duetime.store.protocol.store import Claims
 from duetime.store.rules.stream_limits import are_set, streamed_queue
 from duetime.store.shared.queue_rows import stored_queues, task_infos
@@ -57,7 +58,9 @@ class QueueRole(SharedRole):
     async def queue_heads(self, tenant_id: int, since: datetime, queue: str | None = None) -> dict[str, QueueHead]:
         reading = self.transactions.reading(tenant_id)
         found: dict[str, QueueHead] = {}
+        slices = Slices()
         for row in await reading.rows("queue_heads", tenant_id=tenant_id, name=queue, since=since, cap=_CAP):
+            await slices.yield_if_due()
             if row["ready_at"] is not None:
                 before = found.get(row["queue"], QueueHead(row["ready_at"], 0))
                 oldest = min(before.oldest, row["ready_at"])
@@ -66,7 +69,9 @@ class QueueRole(SharedRole):
 
     async def tasks(self, tenant_id: int, name: str | None = None) -> list[TaskInfo]:
         reading = self.transactions.reading(tenant_id)
-        return task_infos(await reading.rows("list_tasks", tenant_id=tenant_id, name=name, most=_MOST_TASKS))
+        return await listed(
+            task_infos(await reading.rows("list_tasks", tenant_id=tenant_id, name=name, most=_MOST_TASKS))
+        )
 
     async def task_names(self, tenant_id: int) -> frozenset[str]:
         reading = self.transactions.reading(tenant_id)
@@ -89,7 +94,8 @@ class QueueRole(SharedRole):
 
     async def _queues(self, tenant_id: int, name: str | None, cap: int) -> list[Queue]:
         reading = self.transactions.reading(tenant_id)
-        return stored_queues(await reading.rows("list_queues", tenant_id=tenant_id, name=name, cap=cap), tenant_id, cap)
+        rows = await reading.rows("list_queues", tenant_id=tenant_id, name=name, cap=cap)
+        return await listed(stored_queues(rows, tenant_id, cap))
 
 
 async def paused_lanes(statements: Statements) -> frozenset[int]:

@@ -967,6 +967,8 @@ end;
 {within: api_keys | api_keys | count(*) | coalesce(tenant_id, 0) = new.tenant_id
     and revoked_at is null and (expires_at is null or expires_at > new.created_at)}
 {within: workers | workers | count(*) | tenant_id = new.tenant_id and lease_until > new.started_at}
+{within: workers | worker_tasks | sum(json_array_length(tasks))
+    | tenant_id = new.tenant_id and lease_until > new.started_at}
 {within: tenant_secrets | secrets | count(*) | tenant_id = new.tenant_id}
 {within: signing_secrets | signing_secrets | count(*) | tenant_id = new.tenant_id
     and (expires_at is null or expires_at > new.created_at)}

@@ -31,6 +31,9 @@ begin
                 and k.revoked_at is null and (k.expires_at is null or k.expires_at > duetime.now()))
         when 'workers' then (
             select count(*) from duetime.workers w where w.tenant_id = tenant and w.lease_until > duetime.now())
+        when 'worker_tasks' then (
+            select coalesce(sum(cardinality(w.tasks)), 0) from duetime.workers w
+            where w.tenant_id = tenant and w.lease_until > duetime.now())
         when 'tasks' then (select count(*) from duetime.tasks t where coalesce(t.tenant_id, -1) = tenant)
     end;
 end $$;
