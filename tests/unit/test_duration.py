@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetime.duration import LONGEST, format_duration, parse_duration
+from duetime.errors import InvalidInput
+from duetime.model.schedule import parts
 
 within_bounds = st.timedeltas(min_value=timedelta(0), max_value=LONGEST)
 
@@ -139,3 +141,16 @@ def test_what_is_written_reads_back_unchanged(duration: timedelta) -> None:
 def test_any_text_is_read_or_refused_with_a_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert timedelta(0) <= parse_duration(text) <= LONGEST
+
+
+def test_only_short_delays_are_remembered() -> None:
+    """A text may be as long as a request; a thousand of them must not stay in memory."""
+    known = parts._known_delay
+    known.cache_clear()
+    for run_in, zone in (("1d" + " " * 1000, "Europe/Berlin"), ("1d", "Z" * 1000)):
+        assert parts.counts_in_calendar(run_in, zone)
+        assert known.cache_info().currsize == 0
+    assert parts.counts_in_calendar("1d", "Europe/Berlin") and not parts.counts_in_calendar(90, "UTC")
+    assert known.cache_info().currsize == 2
+    with pytest.raises(InvalidInput):
+        parts.counts_in_calendar([1], "UTC")  # type: ignore[arg-type]

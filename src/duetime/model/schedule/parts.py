@@ -19,7 +19,7 @@ from duetime.model.schedule.zone import change_at, reach, wall_of, zone_named
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
 _USUAL = 40
-"""Characters of a delay that is remembered: a text may be as long as a request."""
+"""Characters of a delay and of a zone that are remembered: a text may be as long as a request."""
 
 
 def make_every(every: timedelta | str | float, zone: str) -> Every:
@@ -102,8 +102,8 @@ def counts_in_calendar(run_in: timedelta | str | float, zone: str) -> bool:
 
 def _delay(run_in: timedelta | str | float, zone: str) -> Period:
     """Most jobs have the same few delays, and each is asked for twice."""
-    is_usual = len(run_in) <= _USUAL if type(run_in) is str else isinstance(run_in, int | float | timedelta)
-    return _known_delay(run_in, zone) if is_usual else _read_delay(run_in, zone)
+    is_short = len(run_in) <= _USUAL if type(run_in) is str else isinstance(run_in, int | float | timedelta)
+    return _known_delay(run_in, zone) if is_short and len(zone) <= _USUAL else _read_delay(run_in, zone)
 
 
 @lru_cache(maxsize=1024, typed=True)
