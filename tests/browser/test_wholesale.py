@@ -94,6 +94,24 @@ def test_the_keyboard_reaches_everything(looking: Looking) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Reached by keys")
 
 
+def test_a_dialog_that_was_closed_does_not_close_the_next_one(looking: Looking) -> None:
+    page = looking.go("/jobs")
+    box = page.get_by_role("dialog", name="Open a page, job or run")
+    for opened in ("?", "Control+k"):
+        page.get_by_role("heading", level=1).focus()
+        page.keyboard.press(opened)
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.evaluate("""() => new Promise((seen) => {
+            const dialog = document.querySelector("dialog[open]")
+            dialog.addEventListener("close", () => setTimeout(seen, 100))
+            dialog.close()
+            document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true}))
+        })""")
+        expect(box.get_by_role("searchbox")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_a_list_is_sorted_by_name(looking: Looking) -> None:
     for name in ("Zulu", "Alpha", "Mike"):
         looking.shop.submit("ping", name=f"{name} of the sorted", every="1h", queue="sorted")

@@ -43,6 +43,7 @@ export function Queues() {
     return act(() => post(`${path}/${verb}`), `${word} the queue ${queue.name}.${after}`, { undo: () => post(`${path}/${back}`), then: reload });
   };
   const steers = may("steer_queues");
+  const limited = data && data.items.find((queue) => queue.name === edited);
   const most = data ? Math.max(...data.items.map(waits), 1) : 1;
   return html`<${Head} title="Queues">A paused queue starts no new runs. Running ones continue. Rates are those of the last minute.</${Head}>
     <${Wrong} error=${error} />
@@ -73,5 +74,5 @@ export function Queues() {
         </span></td>`}
       </tr>`)}</tbody>
     </table></div>`}
-    ${edited !== null && html`<${LimitForm} key=${edited} queue=${data.items.find((queue) => queue.name === edited)} close=${() => setEdited(null)} then=${reload} />`}`;
+    ${limited && html`<${LimitForm} key=${edited} queue=${limited} close=${() => setEdited(null)} then=${reload} />`}`;
 }

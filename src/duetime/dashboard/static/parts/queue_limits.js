@@ -2,8 +2,9 @@
 
 import { act } from "../core/doing.js";
 import { ask } from "../core/http.js";
-import { html, useEffect, useRef, useState } from "../core/view.js";
+import { html, useState } from "../core/view.js";
 import { length, number, plural } from "../core/words.js";
+import { closeAround, Dialog } from "./dialog.js";
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86400 };
 
@@ -39,10 +40,8 @@ function ofRate(queue, rate) {
 }
 
 export function LimitForm({ queue, close, then }) {
-  const dialog = useRef(null);
   const [running, setRunning] = useState(queue.running_limit === null ? "" : String(queue.running_limit));
   const [rate, setRate] = useState(queue.rate || "");
-  useEffect(() => dialog.current.showModal(), []);
   const wrong = (running !== "" && !/^[1-9][0-9]{0,6}$/.test(running)) || (rate !== "" && perSecond(rate) === null);
   const path = `/v1/queues/${encodeURIComponent(queue.name)}`;
   const before = { running: queue.running_limit, rate: queue.rate };
@@ -52,7 +51,7 @@ export function LimitForm({ queue, close, then }) {
     const done = await act(() => ask("PUT", path, { body }), `Changed the limits of ${queue.name}`, { undo: () => ask("PUT", path, { body: before }), then });
     if (done) close();
   };
-  return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="limits">
+  return html`<${Dialog} close=${close} aria-labelledby="limits">
     <form onSubmit=${save}>
       <h2 id="limits">Limits of ${queue.name}</h2>
       ${queue.kind === "stream" && html`<p class="hint">Its runs go through a stream: a stream queue has no limits.</p>`}
@@ -61,9 +60,9 @@ export function LimitForm({ queue, close, then }) {
       <label><span>Starts</span><input placeholder="no rate, or 100/m" value=${rate} aria-describedby="of-rate" onInput=${(event) => setRate(event.target.value.trim())} /></label>
       <p class="hint" id="of-rate" role="status">${ofRate(queue, rate)}</p>
       <div class="buttons">
-        <button type="button" onClick=${() => dialog.current.close()}>Cancel</button>
+        <button type="button" onClick=${closeAround}>Cancel</button>
         <button class="main" disabled=${wrong}>Save</button>
       </div>
     </form>
-  </dialog>`;
+  </${Dialog}>`;
 }

@@ -3,7 +3,8 @@
 import { go } from "../core/data.js";
 import { address } from "../core/http.js";
 import { listPage } from "../core/pages.js";
-import { html, useEffect, useRef, useState } from "../core/view.js";
+import { html, useEffect, useState } from "../core/view.js";
+import { Dialog } from "./dialog.js";
 import { nameOf } from "./job_actions.js";
 
 const KEYS = [
@@ -24,12 +25,13 @@ function search() {
 export function Shortcuts({ places }) {
   const [open, setOpen] = useState(null);
   useEffect(() => {
+    const show = (what) => setOpen((before) => ({ what, count: before ? before.count + 1 : 0 }));
     const pressed = (event) => {
       const jump = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
       if (!jump && (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))) return;
       if (document.querySelector("dialog[open]")) return;
-      if (jump) setOpen("jump");
-      else if (event.key === "?") setOpen("keys");
+      if (jump) show("jump");
+      else if (event.key === "?") show("keys");
       else if (event.key === "/") search();
       else return;
       event.preventDefault();
@@ -38,21 +40,17 @@ export function Shortcuts({ places }) {
     return () => document.removeEventListener("keydown", pressed);
   }, []);
   const close = () => setOpen(null);
-  if (open === "keys") return html`<${Keys} close=${close} />`;
-  return open === "jump" ? html`<${Jump} places=${places} close=${close} />` : null;
+  if (!open) return null;
+  return open.what === "keys"
+    ? html`<${Keys} key=${open.count} close=${close} />`
+    : html`<${Jump} key=${open.count} places=${places} close=${close} />`;
 }
 
-function Box({ label, close, children }) {
-  const dialog = useRef(null);
-  useEffect(() => dialog.current.showModal(), []);
-  return html`<dialog ref=${dialog} onClose=${close} aria-label=${label}>${children}</dialog>`;
-}
-
-const Keys = ({ close }) => html`<${Box} label="Keyboard shortcuts" close=${close}>
+const Keys = ({ close }) => html`<${Dialog} aria-label="Keyboard shortcuts" close=${close}>
   <h2>Keyboard shortcuts</h2>
   <dl class="facts">${KEYS.map(([key, word]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${word}</dd>`)}</dl>
   <form method="dialog" class="buttons"><button>Close</button></form>
-</${Box}>`;
+</${Dialog}>`;
 
 const STATES = {
   searching: "Searching…",
@@ -101,11 +99,11 @@ function Jump({ places, close }) {
     close();
     go(found.length ? found[0].href : address("/jobs", { search: text.trim() }));
   };
-  return html`<${Box} label="Open a page, job or run" close=${close}>
+  return html`<${Dialog} aria-label="Open a page, job or run" close=${close}>
     <form class="jump" role="search" onSubmit=${submit}>
       <input type="search" aria-label="Open a page, job or run" placeholder="Page, job or id" autofocus value=${text} onInput=${(event) => setText(event.target.value)} />
       <ul>${found.slice(0, 12).map((each) => html`<li key=${each.href}><a href=${each.href} onClick=${close}>${each.word} <span class="soft small">${each.kind}</span></a></li>`)}</ul>
       ${!found.length && html`<p class="soft" role="status">${STATES[state]}</p>`}
     </form>
-  </${Box}>`;
+  </${Dialog}>`;
 }
