@@ -72,16 +72,21 @@ async def register(
 async def test_tasks_are_those_of_live_workers(store: Store, time: Time) -> None:
     await register(store, ("late",))
     time.advance(seconds=31)
-    await register(store, ("greet", "count"))
+    for _ in range(2):
+        await register(store, ("greet", "count"))
     await register(store, ("greet",), ("mail",))
     await register(store, ("mine",), ("b", "a"), TENANT)
     await register(store, ("mine",), ("c",), TENANT)
     await register(store, ("theirs",), (), STRANGER)
     assert await store.queues.tasks(TENANT) == [
-        TaskInfo("count", 1),
-        TaskInfo("greet", 2),
+        TaskInfo("count", 2),
+        TaskInfo("greet", 3),
         TaskInfo("mine", 2, ("a", "b", "c")),
     ]
+    assert await store.queues.tasks(TENANT, "greet") == [TaskInfo("greet", 3)]
+    assert await store.queues.tasks(TENANT, "theirs") == await store.queues.tasks(TENANT, "late") == []
+    assert await store.queues.task_names(TENANT) == {"count", "greet", "mine"}
+    assert await store.queues.task_names(STRANGER) == {"count", "greet", "theirs"}
     assert [task.name for task in await store.queues.tasks(STRANGER)] == ["count", "greet", "theirs"]
 
 

@@ -21,9 +21,14 @@ from duetime.store.protocol.store import Store
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 
 BATCH = 500
-_AGES = (None, timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
-_INTERVALS = (1.0, 5.0, 60.0, 600.0)
-"""Seconds between the reads of each reader, unless it has found more than a batch."""
+_INTERVAL = 1.0
+_READERS = (
+    (None, _INTERVAL),
+    (timedelta(minutes=1), 5.0),
+    (timedelta(hours=1), 60.0),
+    (timedelta(days=1), 600.0),
+)
+"""How old the ids are that each reader reads up to, and the seconds between its reads unless a batch was full."""
 _OVERLAP = timedelta(seconds=5)
 """How far behind the newest label the first reader begins again."""
 _LEASE = timedelta(seconds=60)
@@ -40,7 +45,7 @@ _FIRST_TERM = (0, "", "")
 class Places(msgspec.Struct, frozen=True):
     """How far each reader has come."""
 
-    readers: tuple[UUID, ...] = (FIRST_ID,) * len(_AGES)
+    readers: tuple[UUID, ...] = (FIRST_ID,) * len(_READERS)
 
 
 class SearchIndexer:
@@ -50,7 +55,7 @@ class SearchIndexer:
         self._places: Places | None = None
         """None: another node keeps the index, or it is not known."""
         self._kept_at = 0.0
-        self._read_at = [-inf] * len(_AGES)
+        self._read_at = [-inf] * len(_READERS)
         """When each reader has read to its end."""
         self._pruned_at = monotonic()
         self._pruned = _FIRST_TERM
@@ -62,7 +67,7 @@ class SearchIndexer:
             if body is None:
                 return _KEEP_EVERY
             self._places, self._kept_at = msgspec.json.decode(body, type=Places) if body else Places(), monotonic()
-            self._read_at = [-inf] * len(_AGES)
+            self._read_at = [-inf] * len(_READERS)
         places, found, more = await self._read(self._places)
         if monotonic() > self._pruned_at + _PRUNE_EVERY and not more:
             self._pruned = await self._store.search.prune_terms(self._pruned, BATCH) or _FIRST_TERM
@@ -72,15 +77,15 @@ class SearchIndexer:
             if not await self._store.search.keep_search(self._holder, msgspec.json.encode(places), _LEASE):
                 self._places = None
             self._kept_at = monotonic()
-        return 0.0 if more else _INTERVALS[0]
+        return 0.0 if more else _INTERVAL
 
     async def _read(self, places: Places) -> tuple[Places, bool, bool]:
         """The places after one batch of each reader; whether there were labels, and whether there are more."""
         now = await self._store.now()
         readers, found, more = list(places.readers), False, False
-        for number, age in enumerate(_AGES):
+        for number, (age, interval) in enumerate(_READERS):
             end = LAST_ID if age is None else _id_at(now - age)
-            if readers[number] < end and monotonic() >= self._read_at[number] + _INTERVALS[number] - _EARLY:
+            if readers[number] < end and monotonic() >= self._read_at[number] + interval - _EARLY:
                 seen, last = await self._store.search.index_labels(readers[number], end, BATCH)
                 found |= seen > 0
                 more |= last is not None

@@ -56,8 +56,8 @@ async def mapped(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     return found
 
 
-async def listed(items: Iterable[T]) -> list[T]:
-    """These items, which are computed one by one."""
+async def collected(items: Iterable[T]) -> list[T]:
+    """The items of a generator, each of which takes a moment to compute."""
     return await mapped(lambda item: item, items)
 
 

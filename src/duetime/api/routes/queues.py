@@ -247,7 +247,7 @@ async def _facts(call: Call, queue: str | None = None) -> _Facts:
     for each in await store.streams.stream_queues(call.tenant_id):
         streams[each.queue].append(each)
     inside: dict[str, list[InStreamView]] = defaultdict(list)
-    for content in await in_streams(call, queue) if streams and queue in (None, *streams) else ():
+    for content in await in_streams(call, queue) if streams and (queue is None or queue in streams) else ():
         inside[content.queue].append(content)
     return _Facts(activity, heads, streams, inside)
 

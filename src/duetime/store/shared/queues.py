@@ -6,7 +6,7 @@ from datetime import datetime
 from duetime.model.defaults import Defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, QueueHead, TaskInfo
-from duetime.process.slices import Slices, listed
+from duetime.process.slices import Slices, collected
 from duetime.store.protocol.store import Claims
 from duetime.store.rules.stream_limits import are_set, streamed_queue
 from duetime.store.shared.queue_rows import stored_queues, task_infos
@@ -69,7 +69,7 @@ class QueueRole(SharedRole):
 
     async def tasks(self, tenant_id: int, name: str | None = None) -> list[TaskInfo]:
         reading = self.transactions.reading(tenant_id)
-        return await listed(
+        return await collected(
             task_infos(await reading.rows("list_tasks", tenant_id=tenant_id, name=name, most=_MOST_TASKS))
         )
 
@@ -95,7 +95,7 @@ class QueueRole(SharedRole):
     async def _queues(self, tenant_id: int, name: str | None, cap: int) -> list[Queue]:
         reading = self.transactions.reading(tenant_id)
         rows = await reading.rows("list_queues", tenant_id=tenant_id, name=name, cap=cap)
-        return await listed(stored_queues(rows, tenant_id, cap))
+        return await collected(stored_queues(rows, tenant_id, cap))
 
 
 async def paused_lanes(statements: Statements) -> frozenset[int]:

@@ -1,4 +1,4 @@
--- list_tasks: the tasks of live workers for a tenant, or one of them: a row for each group of equal workers
+-- list_tasks: the tasks of live workers for a tenant, or one of them: a row for each group of workers with the same tasks and queues
 select t.value as name, g.queues, g.workers
 from (
     select w.tasks, w.queues, count(*) as workers from workers w
