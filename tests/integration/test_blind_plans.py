@@ -65,6 +65,8 @@ SOMETIMES = {
     "shift_cursors": "all cursors in view, after the clock went back",
 }
 """Those that do so under some statistics, or by some versions."""
+PROBES = ("find_lanes", "lane_changes", "list_queues")
+"""Statements that look up a lane for each of many keys, changes or queues. There may be ten thousand of both."""
 LEADING = """
 select c.relname, a.attname from pg_index i join pg_class c on c.oid = i.indexrelid
 join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0] where i.indrelid = $1::regclass
@@ -105,6 +107,28 @@ async def test_no_plan_that_was_made_for_a_new_table_reads_all_of_it(each_postgr
     finally:
         await connection.close()
         each_postgres.drop_database(name)
+
+
+@pytest.mark.parametrize("state", ["new", "vacuumed", "emptied"])
+async def test_each_lane_is_found_by_its_key(migrated_on_each: str, state: str) -> None:
+    connection = await asyncpg.connect(migrated_on_each)
+    try:
+        await connection.execute("alter table duetime.lanes set (autovacuum_enabled = false)")
+        if state == "emptied":
+            await connection.execute(
+                "insert into duetime.lanes (tenant_id, queue, tier, task)"
+                f" select 1, 'q' || n, 1, 'a' from generate_series(1, {ROWS}) n"
+            )
+            await connection.execute("delete from duetime.lanes")
+        if state != "new":
+            await connection.execute(f"{'vacuum ' if state == 'vacuumed' else ''}analyze duetime.lanes")
+        await connection.execute("set plan_cache_mode = force_generic_plan")
+        for name in PROBES:
+            found = list(_probes(await _plan(connection, QUERIES[name])))
+            assert found, f"{name} looks up no lane"
+            assert all("queue = " in asked or "(id = " in asked for asked in found), f"{name}: {found}"
+    finally:
+        await connection.close()
 
 
 async def test_no_statement_of_a_file_reads_all_runs_of_a_tenant_for_some(tmp_path: Path) -> None:
@@ -150,6 +174,15 @@ async def _plan(connection: "asyncpg.Connection[Any]", text: str) -> dict[str, A
         await connection.execute("deallocate looked_at")
     plan: dict[str, Any] = json.loads(told)[0]["Plan"]
     return plan
+
+
+def _probes(plan: dict[str, Any], repeated: bool = False) -> Iterator[str]:
+    """By which conditions lanes are found where that is done for each row of something else."""
+    if repeated and plan.get("Relation Name") == "lanes":
+        yield plan.get("Index Cond", "")
+    for part in plan.get("Plans", ()):
+        inner = plan["Node Type"] == "Nested Loop" and part["Parent Relationship"] == "Inner"
+        yield from _probes(part, repeated or inner)
 
 
 def _walks(plan: dict[str, Any], table: str, leading: dict[str, str]) -> Iterator[str]:

@@ -377,7 +377,7 @@ create table duetime.lanes (
     changed_at timestamptz not null default pg_catalog.now(), -- in no index: it moves on for lanes that are in use
     keyed boolean not null default false, -- its runs have keys; kept apart so that claims from other lanes stay short
     unique (tenant_id, queue, tier, task, trial, keyed)
-);
+) with (vacuum_truncate = false);
 create index lanes_awake on duetime.lanes (id) where awake;
 create index lanes_keyed on duetime.lanes (id) where keyed;
 
@@ -1142,6 +1142,10 @@ insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring,
     from generate_series(1, 1024);
 insert into duetime.cursors (job_id, scan_at, next_fire_at, owed)
     select gen_random_uuid(), now(), now(), decode(repeat('00', 1800), 'hex') from generate_series(1, 1024);
+insert into duetime.lanes (tenant_id, queue, tier, task)
+    select 0, number::text, 0, repeat('-', 1800) from generate_series(1, 512) number;
 delete from duetime.runs;
 delete from duetime.jobs;
 delete from duetime.cursors;
+delete from duetime.lanes;
+alter table duetime.lanes alter column id restart;

@@ -16,7 +16,8 @@ from unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[], $
     as x(tenant_id, queue, tier, task, trial, keyed)
 cross join lateral (
     select * from duetime.lanes l where l.tenant_id = x.tenant_id and l.queue = x.queue and l.tier = x.tier
-        and l.task = x.task and l.trial = x.trial and l.keyed = x.keyed and l.awake and l.closing is null limit 1) l;
+        and l.task = x.task and l.trial = x.trial and l.keyed = x.keyed
+        and coalesce(l.awake, false) and l.closing is null limit 1) l;
 
 -- lanes_by_id: the keys of these lanes, awake or not
 select l.id, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
@@ -30,7 +31,8 @@ select id, nonce, tenant_id, queue, tier, task, trial, keyed from duetime.lanes 
 
 -- lane_changes: which lanes woke or fell asleep, from a turn on
 select c.turn, c.nonce, c.awake, l.id, l.nonce, l.tenant_id, l.queue, l.tier, l.task, l.trial, l.keyed
-from duetime.lane_changes c left join duetime.lanes l on l.id = any(array[c.lane_id]) where c.turn >= $1 order by c.turn;
+from duetime.lane_changes c left join lateral (select * from duetime.lanes l where l.id = c.lane_id offset 0) l on true
+where c.turn >= $1 order by c.turn;
 
 -- tidy_lanes: let lanes without runs fall asleep; returns how many
 select duetime.tidy_lanes($1::interval, $2::int);

@@ -64,9 +64,11 @@ select k.name, k.paused_at, l.tier, (
             on r.id = any(array[h.run_id]) and r.fence = h.fence and r.worker_id is not null
         where h.limit_id = o.id) as live
 from known k
--- A probe for each, in the collation of its index. What is asleep has nothing waiting.
+-- A probe for each, in the collation of its index, and not by the index of lanes that are awake. What is asleep has
+-- nothing waiting.
 left join lateral (
-    select * from duetime.lanes l where l.tenant_id = :tenant_id and l.queue = k.name and l.awake offset 0) l on true
+    select * from duetime.lanes l
+    where l.tenant_id = :tenant_id and l.queue = k.name and coalesce(l.awake, false) offset 0) l on true
 left join lateral (
     select * from duetime.limits o where o.tenant_id = :tenant_id and o.kind = LimitKind.QUEUE
         and o.name = k.name collate "C" offset 0) o on true
