@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from duetime import App, ids
 from duetime.engine import stream_depths, stream_intake
@@ -14,6 +15,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from duetime.streams import fetch_plan
 from duetime.streams.setup import apply_change, check_change
+from duetime.worker import left_streams
 from tests.support.broker_server import BrokerServer
 from tests.support.brokers import BROKERS, running
 from tests.support.jvm_servers import KafkaServer
@@ -62,6 +64,53 @@ async def test_partitions_are_not_left_to_workers_that_cannot_fetch_from_them(
             (run,) = await mail.carry("unknown", {})
             await eventually(mail.is_empty, within=60)
             assert (await mail.store.reads.run(DEFAULT_TENANT, run.run_id)).state is RunState.PENDING
+
+
+async def test_a_worker_leaves_a_stream_to_those_that_have_its_tasks(
+    postgres_app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server does, whose worker has targets only: runs and announcements in its parts go through the store."""
+    monkeypatch.setattr(left_streams, "_ENOUGH", 1)
+    monkeypatch.setattr(left_streams, "_LOOK_EVERY", 0.2)
+    kafka = running(KafkaServer)
+    assert isinstance(kafka, KafkaServer)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
+
+    @postgres_app.task(name="other")
+    async def other() -> None: ...
+
+    address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
+    async with (
+        App(settings=postgres_app.settings) as echoing,
+        streamed(await postgres_app.store(), address) as mail,
+        working(postgres_app),
+    ):
+
+        @echoing.task(name="echo")
+        async def echo() -> None: ...
+
+        async def members() -> int:
+            group = mail.stream().text
+            found = await asyncio.wrap_future(admin.describe_consumer_groups([group])[group])
+            return len(found.members)
+
+        async def both() -> bool:
+            return await members() == 2
+
+        async def send_until(wanted: int) -> None:
+            async def is_so() -> bool:
+                await mail.carry("echo", {})
+                return await members() == wanted
+
+            await eventually(is_so, within=60)
+
+        await send_until(1)
+        async with working(echoing):
+            await eventually(both, within=60)
+            await send_until(1)
+            await eventually(mail.is_empty, within=60)
+        await send_until(1)
+        await eventually(mail.is_empty, within=60)
 
 
 @pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.kind)

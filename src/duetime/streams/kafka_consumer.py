@@ -80,6 +80,9 @@ class KafkaConsumer:
         if monotonic() - self._trimmed_at > _TRIM_EVERY and (self._trimming is None or self._trimming.done()):
             self._trimming = asyncio.create_task(self._trim_all())
 
+    async def leave(self, stream: str) -> None:
+        self._readers[stream].leave()
+
     async def close(self) -> None:
         readers = list(self._readers.values())
         with suppress(StreamUnavailable):

@@ -116,6 +116,7 @@ class StreamReader:
         self._wanted_at = 0.0
         self._want = self._asked = self._served = 0
         self._closing = False
+        self._leaving = False
         self._suspicious = False
         self._parts: dict[int, Part] = {}
         self._read: deque[tuple[Part, int, bytes]] = deque()
@@ -141,8 +142,15 @@ class StreamReader:
         """Read ahead as many messages as this."""
         self._wanted_at = monotonic()
         with self._changed:
+            self._leaving = False
             self._asked += 1
             self._want = count
+            self._changed.notify_all()
+
+    def leave(self) -> None:
+        """Leave the group when nothing is held, until something is wanted again."""
+        with self._changed:
+            self._leaving = True
             self._changed.notify_all()
 
     def take(self, most: int) -> list[Delivery]:
@@ -258,6 +266,10 @@ class StreamReader:
                 return
             if self._must_commit():
                 self._serve_commits(client)
+            if self._leaving:
+                if self._has_left(client):
+                    return
+                continue
             room = self._room()
             if not room:
                 # Rebalances are served by polling, which may bring a message: one more does no harm.
@@ -275,6 +287,25 @@ class StreamReader:
                 self._receive(client, [first, *(client.consume(room - 1, 0) if room > 1 else ())])
             elif self._suspicious:
                 self._probe(client)
+
+    def _has_left(self, client: Consumer) -> bool:
+        """Read no more, and when nothing is held, tell Kafka that nothing of what was read has been started."""
+        self._pause(client, set(self._parts))
+        if self._held() <= len(self._returned):
+            try:
+                if self._parts:
+                    self._commit(client, {part: _state(part, leaving=True) for part in self._parts.values()})
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.REBALANCE_IN_PROGRESS:
+                    return True
+            else:
+                return True
+        self._receive(client, [message for message in (client.poll(0),) if message is not None])
+        self._wait(lambda: bool(self._commits), _REBALANCING)
+        return False
+
+    def _held(self) -> int:
+        return sum(part.offsets.held for part in self._parts.values())
 
     def _wait(self, until: Callable[[], bool], timeout: float) -> None:
         with self._changed:

@@ -36,6 +36,7 @@ from duetime.streams.protocol import Broker, Consumer, Delivery
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import MOST_BACKLOG, Claimer
+from duetime.worker.left_streams import LeftStreams
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 from duetime.worker.task import Place
@@ -85,6 +86,7 @@ class Feed:
         self.paused_queues: Set[tuple[int, str]] = frozenset()
         """Paused queues, by tenant. A shared stream has runs of others, too."""
         self._plan = FetchPlan(broker, streams, strict=context.wants.strict)
+        self._left = LeftStreams(context.store, consumer, session.id)
         self._places: dict[int, float] = {}
         """The places of its runs, and when the last one was seen."""
         self._full_since: float | None = None
@@ -138,7 +140,9 @@ class Feed:
             claimer.announced.occupied()
             return LINGER
         now = monotonic()
-        streams = self._plan.open(self.paused)
+        if self._broker.partitioned:
+            await self._left.look(self.streams)
+        streams = [stream for stream in self._plan.open(self.paused) if stream not in self._left]
         if not streams or wants.trials.alone:
             return SAMPLED_FOR
         places = self._places_of_runs(now)
@@ -216,7 +220,9 @@ class Feed:
                 elif isinstance(message, Refused):
                     self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
-                self._plan.learn_whose(stream, ours=any(self._place_of(run.lane.task) is not None for run in runs))
+                foreign = [run.lane.task for run in runs if self._place_of(run.lane.task) is None]
+                self._learn_whose(stream, ours=len(foreign) < len(runs))
+                self._left.theirs(stream, len(foreign), tasks=foreign)
                 self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
     def _start(self, runs: Sequence[CarriedRun], deliveries: Sequence[Delivery], opened: Mapping[UUID, Opened]) -> None:
@@ -284,8 +290,16 @@ class Feed:
             self._announced = []
             self._places.update(dict.fromkeys(places, monotonic()))
             for stream in {delivery.stream for _, delivery in announced}:
-                self._plan.learn_whose(stream, ours=bool(places))
+                self._learn_whose(stream, ours=bool(places))
+                if not places:
+                    lanes = [each.lane_id for each, delivery in announced if delivery.stream == stream]
+                    self._left.theirs(stream, len(lanes), lane_ids=lanes)
             self._acknowledge([delivery for _, delivery in announced])
+
+    def _learn_whose(self, stream: str, *, ours: bool) -> None:
+        self._plan.learn_whose(stream, ours=ours)
+        if ours:
+            self._left.ours(stream)
 
     # Acknowledgements.
 
