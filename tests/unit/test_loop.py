@@ -67,7 +67,7 @@ async def test_a_loop_outlives_a_database_that_is_away(caplog: pytest.LogCapture
     # Said once when it begins and once when it is over, however many tries there were.
     assert caplog.messages == [
         "a loop: the database is away; retrying until it is available",
-        "a loop: the database is available again after 2 tries",
+        "a loop: works again after 2 tries",
     ]
 
 

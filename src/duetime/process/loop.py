@@ -87,7 +87,7 @@ class Loop:
             wished: float | None = getattr(error, "retry_after", None)  # set by a server that enforces a limit
             return random.uniform(bound / 2, bound) if wished is None else max(wished, bound / 2)
         if self._failures:
-            log.warning("%s: the database is available again after %d tries", self.name, self._failures)
+            log.warning("%s: works again after %d tries", self.name, self._failures)
             self._failures = 0
         return spread(delay, self._jitter) if self._jitter else delay
 
