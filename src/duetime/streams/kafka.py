@@ -155,7 +155,7 @@ class KafkaBroker:
             # When enough is read ahead, the next request would wait for a second, also when all is taken meanwhile.
             "fetch.queue.backoff.ms": 10,
         }
-        return KafkaConsumer(streams, client, lease, self._trim)
+        return KafkaConsumer(streams, client, lease, self._trim, self._members)
 
     async def _kept_by(self, stream: str) -> timedelta | None:
         now = monotonic()
@@ -164,6 +164,10 @@ class KafkaBroker:
             found = await kept_by(self._opened(), stream)
             self._kept[stream] = now, found
         return found
+
+    async def _members(self, stream: str) -> int:
+        found = await answer(self._opened().describe_consumer_groups([stream], request_timeout=TIMEOUT)[stream])
+        return len(found.members)
 
     async def _trim(self, places: Sequence[TopicPartition]) -> None:
         for future in self._opened().delete_records(list(places), request_timeout=TIMEOUT).values():

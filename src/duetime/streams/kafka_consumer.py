@@ -27,12 +27,15 @@ class KafkaConsumer:
         client: dict[str, Any],
         lease: float,
         trim: Callable[[Sequence[TopicPartition]], Awaitable[None]],
+        members: Callable[[str], Awaitable[int]],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._arrival = asyncio.Event()
         self._readers = {stream: StreamReader(stream, client, lease, self._arrived) for stream in streams}
         self._slice = lease / 4
         self._trim = trim
+        self._members = members
+        """How many consumers a stream has."""
         self._trimmed_at = monotonic()
         self._trimming: asyncio.Task[None] | None = None
 
@@ -80,8 +83,12 @@ class KafkaConsumer:
         if monotonic() - self._trimmed_at > _TRIM_EVERY and (self._trimming is None or self._trimming.done()):
             self._trimming = asyncio.create_task(self._trim_all())
 
-    async def leave(self, stream: str) -> None:
-        self._readers[stream].leave()
+    async def leave(self, stream: str) -> bool:
+        reader = self._readers[stream]
+        if await self._members(stream) <= reader.takes_part:
+            return False
+        reader.leave()
+        return True
 
     async def close(self) -> None:
         readers = list(self._readers.values())

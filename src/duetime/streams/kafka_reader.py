@@ -147,6 +147,11 @@ class StreamReader:
             self._want = count
             self._changed.notify_all()
 
+    @property
+    def takes_part(self) -> bool:
+        """Whether it is in the group."""
+        return self._client is not None
+
     def leave(self) -> None:
         """Leave the group when nothing is held, until something is wanted again."""
         with self._changed:

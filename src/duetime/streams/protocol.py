@@ -53,9 +53,10 @@ class Consumer(Protocol):
         """These messages need no further delivery, and the broker may forget them. In any order; repeating it does no
         harm. Call it only after the store has committed what they say. Raises `StreamUnavailable`."""
 
-    async def leave(self, stream: str) -> None:
-        """Give up its part of a stream, as soon as nothing of it is held, until it is fetched from again. Without
-        effect where a consumer has no part of its own."""
+    async def leave(self, stream: str) -> bool:
+        """Give up its part of a stream, as soon as nothing of it is held, until it is fetched from again. False if no
+        other consumer is there to get it, also when it was left before, and where consumers have no parts. Raises
+        `StreamUnavailable`."""
 
     async def close(self) -> None:
         """Stop consuming. Messages that are not done are redelivered, at once if the broker can do that."""

@@ -178,7 +178,8 @@ class RabbitConsumer:
                 if together:
                     await channel.basic_ack(max(together), multiple=True)
 
-    async def leave(self, stream: str) -> None: ...
+    async def leave(self, stream: str) -> bool:
+        return False
 
     async def close(self) -> None:
         self._giving_back.cancel()

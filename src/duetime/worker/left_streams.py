@@ -11,6 +11,7 @@ from math import inf
 from uuid import UUID
 
 from duetime.clock import monotonic
+from duetime.errors import DuetimeError
 from duetime.model.target import kind_of
 from duetime.model.worker import Worker
 from duetime.store.protocol.store import Store
@@ -51,7 +52,7 @@ class LeftStreams:
         self._ours_at[stream] = monotonic()
         self._forget(stream)
 
-    def theirs(self, stream: str, count: int, *, tasks: Iterable[str] = (), lane_ids: Iterable[int] = ()) -> None:
+    def theirs(self, stream: str, count: int, *, tasks: Iterable[str], lane_ids: Iterable[int]) -> None:
         """It had so many messages for other workers, of these tasks or lanes."""
         self._counts[stream] += count
         self._tasks[stream].update(tasks)
@@ -67,35 +68,32 @@ class LeftStreams:
         self._look_at = now + _LOOK_EVERY
         workers = [each for each in await self._store.leases.workers() if each.tenant_id is None]
         others = [worker for worker in workers if worker.id != self._worker_id]
-        for stream in [stream for stream in self._until if not self._is_served(others, streams, stream)]:
-            self._return(stream)
-        for stream in [stream for stream, until in self._until.items() if now >= until]:
-            self._return(stream)
-        for stream in full:
+        for stream in [*self._until, *full]:
             await self._learn_tasks(stream)
-            if self._is_served(others, streams, stream):
-                await self._consumer.leave(stream)
-                self._until[stream] = now + _LEFT_FOR
+            if now < self._until.get(stream, inf) and await self._is_served(others, streams, stream):
+                self._until.setdefault(stream, now + _LEFT_FOR)
             else:
+                self._until.pop(stream, None)
                 self._forget(stream)
 
-    def _is_served(self, others: Sequence[Worker], streams: Mapping[str, StreamName], stream: str) -> bool:
-        """Whether other workers have all tasks that were seen in a stream."""
+    async def _is_served(self, others: Sequence[Worker], streams: Mapping[str, StreamName], stream: str) -> bool:
+        """Whether other workers have all tasks that were seen in a stream, and consumers of it. If so, it is left."""
         tasks = self._tasks[stream]
-        if stream not in streams or not 0 < len(tasks) <= _MOST_TASKS:
+        if not 0 < len(tasks) <= _MOST_TASKS:
             return False
         queue = streams[stream].queue
         serving = [set(each.tasks) for each in others if not each.queues or queue in each.queues]
-        return all(any(task in known or kind_of(task) in known for known in serving) for task in tasks)
+        if not all(any(task in known or kind_of(task) in known for known in serving) for task in tasks):
+            return False
+        try:
+            return await self._consumer.leave(stream)
+        except DuetimeError:  # it cannot be asked now, or may not be
+            return stream in self._until
 
     async def _learn_tasks(self, stream: str) -> None:
         wanted = self._lanes.pop(stream, set())
         if wanted:
             self._tasks[stream] |= {lane.key.task for lane in await self._store.claims.lanes() if lane.id in wanted}
-
-    def _return(self, stream: str) -> None:
-        del self._until[stream]
-        self._forget(stream)
 
     def _forget(self, stream: str) -> None:
         for seen in (self._counts, self._tasks, self._lanes):

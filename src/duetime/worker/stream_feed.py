@@ -12,7 +12,7 @@ A message is acknowledged after the store has committed. `streams/fetch_plan.py`
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
@@ -220,9 +220,8 @@ class Feed:
                 elif isinstance(message, Refused):
                     self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
-                foreign = [run.lane.task for run in runs if self._place_of(run.lane.task) is None]
-                self._learn_whose(stream, ours=len(foreign) < len(runs))
-                self._left.theirs(stream, len(foreign), tasks=foreign)
+                ours = any(self._place_of(run.lane.task) is not None for run in runs)
+                self._learn_whose(stream, len(runs), ours=ours, tasks=() if ours else [run.lane.task for run in runs])
                 self._start(runs, of_runs, await opened_args(self._context.store.sealer, runs))
 
     def _start(self, runs: Sequence[CarriedRun], deliveries: Sequence[Delivery], opened: Mapping[UUID, Opened]) -> None:
@@ -290,16 +289,20 @@ class Feed:
             self._announced = []
             self._places.update(dict.fromkeys(places, monotonic()))
             for stream in {delivery.stream for _, delivery in announced}:
-                self._learn_whose(stream, ours=bool(places))
-                if not places:
-                    lanes = [each.lane_id for each, delivery in announced if delivery.stream == stream]
-                    self._left.theirs(stream, len(lanes), lane_ids=lanes)
+                lanes = [each.lane_id for each, delivery in announced if delivery.stream == stream]
+                self._learn_whose(stream, len(lanes), ours=bool(places), lane_ids=lanes)
             self._acknowledge([delivery for _, delivery in announced])
 
-    def _learn_whose(self, stream: str, *, ours: bool) -> None:
+    def _learn_whose(
+        self, stream: str, count: int, *, ours: bool, tasks: Iterable[str] = (), lane_ids: Iterable[int] = ()
+    ) -> None:
+        """A stream had so many messages. `ours`: some were for this worker; otherwise they were of these tasks or
+        lanes."""
         self._plan.learn_whose(stream, ours=ours)
         if ours:
             self._left.ours(stream)
+        elif self._broker.partitioned:
+            self._left.theirs(stream, count, tasks=tasks, lane_ids=lane_ids)
 
     # Acknowledgements.
 
