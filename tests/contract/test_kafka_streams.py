@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -22,7 +23,7 @@ from duetime.streams.address import broker_at
 from duetime.streams.brokers import Brokers
 from duetime.streams.kafka_offsets import WINDOW
 from duetime.streams.names import streams_of
-from duetime.streams.protocol import Broker, Consumer, Delivery
+from duetime.streams.protocol import Broker, Consumer, Delivery, PartConsumer
 from duetime.telemetry.meters import Meters
 from tests.support.brokers import running
 from tests.support.jvm_servers import KafkaServer
@@ -217,6 +218,74 @@ async def test_what_was_read_ahead_is_new_to_the_worker_after_one_that_left(brok
     found = await receive(second, stream, 50)
     assert sorted(each.body for each in found if each.redelivered) == bodies(10)
     await second.close()
+
+
+async def test_what_a_consumer_leaves_goes_to_others_as_new(broker: Broker, stream: str) -> None:
+    await broker.publish(stream, bodies(300))
+    first, second = [await broker.consumer([stream], name, LONG) for name in ("first", "second")]
+    assert isinstance(first, PartConsumer)
+    held = await receive(first, stream, 100)
+    receiving = asyncio.create_task(receive(second, stream, 200))
+    await eventually(lambda: has_members(first, stream, {"first", "second"}), within=LONG)
+    first.leave(stream)
+    await first.done(held)
+    assert not any(each.redelivered for each in await receiving)
+    await second.done(receiving.result())
+    assert {each.body for each in [*held, *receiving.result()]} == set(bodies(300))
+    await eventually(lambda: has_members(first, stream, {"second"}), within=LONG)
+    await second.close()
+    await broker.publish(stream, [b"again"])
+    [again] = await receive(first, stream, 1)
+    assert (again.body, again.redelivered) == (b"again", False)
+    await first.done([again])
+    await first.close()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.005, 0.01])
+async def test_what_is_fetched_while_it_leaves_is_not_new_to_others(broker: Broker, stream: str, pause: float) -> None:
+    await broker.publish(stream, bodies(300))
+    first, second = [await broker.consumer([stream], name, LONG) for name in ("first", "second")]
+    assert isinstance(first, PartConsumer)
+    await first.done(await receive(first, stream, 100))
+    started: Counter[bytes] = Counter()
+
+    async def take_the_rest() -> None:
+        while True:
+            found = await second.fetch([(stream, 50)], 0.2)
+            started.update(each.body for each in found if not each.redelivered)
+            await second.done(found)
+
+    taking = asyncio.create_task(take_the_rest())
+    await eventually(lambda: has_members(first, stream, {"first", "second"}), within=LONG)
+    first.leave(stream)
+    await asyncio.sleep(pause)
+    found = await first.fetch([(stream, 10)], 0)
+    started.update(each.body for each in found if not each.redelivered)
+    await first.close()
+    await asyncio.sleep(0.5)
+    taking.cancel()
+    assert [body for body, count in started.items() if count > 1] == []
+    await second.close()
+
+
+async def test_a_message_that_stays_held_delays_leaving_for_a_moment(server: KafkaServer) -> None:
+    broker = await broker_at(server.address_with("partitions=1"))
+    await broker.open()
+    stream = new_stream()
+    await broker.check([stream])
+    await broker.publish(stream, bodies(20))
+    first, second = [await broker.consumer([stream], name, 5 * LEASE) for name in ("first", "second")]
+    assert isinstance(first, PartConsumer)
+    held = await receive(first, stream, 1)
+    first.leave(stream)
+    found = await receive(second, stream, 20)
+    assert [each.body for each in found if each.redelivered] == [held[0].body]
+    await asyncio.gather(first.close(), second.close())
+    await broker.close()
+
+
+async def has_members(consumer: PartConsumer, stream: str, names: set[str]) -> bool:
+    return (await consumer.members([stream]))[stream] == names
 
 
 async def test_done_after_the_loss_of_a_partition_changes_nothing(broker: Broker, stream: str) -> None:

@@ -169,28 +169,6 @@ async def test_consumers_share_a_stream_without_overlap(broker: Broker, stream: 
     assert received == Counter(bodies(300))
 
 
-async def test_what_a_consumer_leaves_goes_to_others(server: BrokerServer, broker: Broker, stream: str) -> None:
-    await ready(broker, stream)
-    await broker.publish(stream, bodies(20))
-    async with consuming(broker, stream) as first:
-        held = await receive(first, [(stream, 3)], 3)
-        assert not await first.leave(stream), "there is no other"
-        if not server.partitioned:
-            return  # others can fetch what is there
-        async with consuming(broker, stream) as second:
-            receiving = asyncio.create_task(receive(second, [(stream, 20)], 17))
-            await eventually(lambda: first.leave(stream), within=LONG)
-            await first.done(held)
-            rest = await receiving
-            assert {each.body for each in [*held, *rest]} == set(bodies(20))
-            assert not any(each.redelivered for each in rest)
-            await second.done(rest)
-        await broker.publish(stream, [b"again"])
-        [again] = await receive(first, [(stream, 1)], 1)
-        assert (again.body, again.redelivered) == (b"again", False)
-        await first.done([again])
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 async def test_messages_of_a_process_that_is_gone_come_back(
     server: BrokerServer, broker: Broker, stream: str, how: signal.Signals

@@ -10,7 +10,7 @@ message is accepted when all in-sync replicas have it. Messages are never remove
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -165,9 +165,13 @@ class KafkaBroker:
             self._kept[stream] = now, found
         return found
 
-    async def _members(self, stream: str) -> int:
-        found = await answer(self._opened().describe_consumer_groups([stream], request_timeout=TIMEOUT)[stream])
-        return len(found.members)
+    async def _members(self, streams: Sequence[str]) -> Mapping[str, Collection[str]]:
+        described = self._opened().describe_consumer_groups(list(streams), request_timeout=TIMEOUT)
+        groups = await asyncio.gather(*(answer(described[stream]) for stream in streams))
+        return {
+            stream: {member.client_id for member in group.members}
+            for stream, group in zip(streams, groups, strict=True)
+        }
 
     async def _trim(self, places: Sequence[TopicPartition]) -> None:
         for future in self._opened().delete_records(list(places), request_timeout=TIMEOUT).values():

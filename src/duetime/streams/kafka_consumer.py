@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +27,7 @@ class KafkaConsumer:
         client: dict[str, Any],
         lease: float,
         trim: Callable[[Sequence[TopicPartition]], Awaitable[None]],
-        members: Callable[[str], Awaitable[int]],
+        members: Callable[[Sequence[str]], Awaitable[Mapping[str, Collection[str]]]],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._arrival = asyncio.Event()
@@ -35,7 +35,6 @@ class KafkaConsumer:
         self._slice = lease / 4
         self._trim = trim
         self._members = members
-        """How many consumers a stream has."""
         self._trimmed_at = monotonic()
         self._trimming: asyncio.Task[None] | None = None
 
@@ -83,12 +82,11 @@ class KafkaConsumer:
         if monotonic() - self._trimmed_at > _TRIM_EVERY and (self._trimming is None or self._trimming.done()):
             self._trimming = asyncio.create_task(self._trim_all())
 
-    async def leave(self, stream: str) -> bool:
-        reader = self._readers[stream]
-        if await self._members(stream) <= reader.takes_part:
-            return False
-        reader.leave()
-        return True
+    async def members(self, streams: Sequence[str]) -> Mapping[str, Collection[str]]:
+        return await self._members(streams)
+
+    def leave(self, stream: str) -> None:
+        self._readers[stream].leave()
 
     async def close(self) -> None:
         readers = list(self._readers.values())

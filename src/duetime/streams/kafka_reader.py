@@ -117,6 +117,7 @@ class StreamReader:
         self._want = self._asked = self._served = 0
         self._closing = False
         self._leaving = False
+        self._leaving_since = 0.0
         self._suspicious = False
         self._parts: dict[int, Part] = {}
         self._read: deque[tuple[Part, int, bytes]] = deque()
@@ -147,15 +148,11 @@ class StreamReader:
             self._want = count
             self._changed.notify_all()
 
-    @property
-    def takes_part(self) -> bool:
-        """Whether it is in the group."""
-        return self._client is not None
-
     def leave(self) -> None:
-        """Leave the group when nothing is held, until something is wanted again."""
+        """Leave the group when nothing is held, or after half a lease, until something is wanted again."""
         with self._changed:
-            self._leaving = True
+            if not self._leaving:
+                self._leaving, self._leaving_since = True, monotonic()
             self._changed.notify_all()
 
     def take(self, most: int) -> list[Delivery]:
@@ -187,7 +184,8 @@ class StreamReader:
         return [part for part in parts if part.offsets.started_to > part.offsets.announced_to]
 
     def put_back(self, taken: Iterable[Delivery]) -> None:
-        self._returned.extend(taken)
+        with self._changed:
+            self._returned.extend(taken)
 
     def finish(self, part: Part, offsets: Sequence[int]) -> None:
         if part.lost:
@@ -215,13 +213,14 @@ class StreamReader:
 
     def finished_ranges(self) -> list[TopicPartition]:
         """Up to where records can be deleted, of the partitions in which that has changed since it was last asked."""
-        found = [part for part in self._parts.values() if part.committed > part.trimmed and not part.lost]
+        found = [part for part in self.owned() if part.committed > part.trimmed and not part.lost]
         for part in found:
             part.trimmed = part.committed
         return [TopicPartition(self.stream, part.number, part.committed) for part in found]
 
     def owned(self) -> list[Part]:
-        return list(self._parts.values())
+        with self._changed:
+            return list(self._parts.values())
 
     def close(self) -> None:
         """Leave the group, and wait for the thread."""
@@ -296,21 +295,35 @@ class StreamReader:
     def _has_left(self, client: Consumer) -> bool:
         """Read no more, and when nothing is held, tell Kafka that nothing of what was read has been started."""
         self._pause(client, set(self._parts))
-        if self._held() <= len(self._returned):
+        with self._changed:
+            held = any(part.offsets.held for part in self._parts.values())
+            leaves = self._leaving and (not held or monotonic() - self._leaving_since > self._lease / 2)
+            if leaves:
+                self._end_all()
+        if not leaves:
+            self._receive(client, [message for message in (client.poll(0),) if message is not None])
+            self._wait(self._must_commit, _REBALANCING)
+            return False
+        # From here on nothing is started, whatever is wanted meanwhile.
+        while not self._closing and not self._silent():
+            with self._changed:
+                self._end_all()
+                states = {part: _state(part, leaving=True) for part in self._parts.values()}
             try:
-                if self._parts:
-                    self._commit(client, {part: _state(part, leaving=True) for part in self._parts.values()})
+                if states:
+                    self._commit(client, states)
+                return True
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.REBALANCE_IN_PROGRESS:
                     return True
-            else:
-                return True
-        self._receive(client, [message for message in (client.poll(0),) if message is not None])
-        self._wait(lambda: bool(self._commits), _REBALANCING)
-        return False
+            client.poll(0)
+            self._wait(lambda: False, _REBALANCING)
+        return True
 
-    def _held(self) -> int:
-        return sum(part.offsets.held for part in self._parts.values())
+    def _end_all(self) -> None:
+        """Start nothing more. Held by the lock under which messages are taken."""
+        for part in self._parts.values():
+            part.ending = True
 
     def _wait(self, until: Callable[[], bool], timeout: float) -> None:
         with self._changed:
@@ -440,10 +453,11 @@ class StreamReader:
             client, self._client = self._client, None
             left = list(self._commits)
             self._commits.clear()
-        self._forget(self._parts)
+            self._forget(self._parts)
+            self._read.clear()
+            self._returned.clear()
         self._answer(left, self._fenced())
         self._paused = set()
-        self._read.clear()
         if client is not None:
             with suppress(Exception):
                 client.close()

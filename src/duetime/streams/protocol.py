@@ -5,9 +5,9 @@ A stream is a named queue of messages at a broker. A message is held by the cons
 If the consumer is gone or silent for a lease, another consumer gets the message again, marked as redelivered.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -53,13 +53,20 @@ class Consumer(Protocol):
         """These messages need no further delivery, and the broker may forget them. In any order; repeating it does no
         harm. Call it only after the store has committed what they say. Raises `StreamUnavailable`."""
 
-    async def leave(self, stream: str) -> bool:
-        """Give up its part of a stream, as soon as nothing of it is held, until it is fetched from again. False if no
-        other consumer is there to get it, also when it was left before, and where consumers have no parts. Raises
-        `StreamUnavailable`."""
-
     async def close(self) -> None:
         """Stop consuming. Messages that are not done are redelivered, at once if the broker can do that."""
+
+
+@runtime_checkable
+class PartConsumer(Consumer, Protocol):
+    """A consumer that has parts of its streams, which no other consumer can fetch from."""
+
+    async def members(self, streams: Sequence[str]) -> Mapping[str, Collection[str]]:
+        """The names of the consumers that take part in each stream now. Raises `StreamUnavailable`."""
+
+    def leave(self, stream: str) -> None:
+        """Give up its parts of a stream until it is fetched from again: as soon as nothing of them is held, or after
+        half a lease. What was not handed out is not redelivered, but delivered to others."""
 
 
 class Broker(Protocol):

@@ -178,9 +178,6 @@ class RabbitConsumer:
                 if together:
                     await channel.basic_ack(max(together), multiple=True)
 
-    async def leave(self, stream: str) -> bool:
-        return False
-
     async def close(self) -> None:
         self._giving_back.cancel()
         await asyncio.gather(self._giving_back, return_exceptions=True)

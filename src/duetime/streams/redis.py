@@ -195,9 +195,6 @@ class RedisConsumer:
             for stream, ids in _by_stream(deliveries):
                 await self._redis.ask("EVAL", _DONE, 1, stream, b" ".join(ids))
 
-    async def leave(self, stream: str) -> bool:
-        return False
-
     async def close(self) -> None:
         await self._reading.cancel()
         with suppress(RedisError, OSError):  # what is held comes back after a lease

@@ -192,9 +192,6 @@ class SqsConsumer:
         await _all([self._each("DeleteMessageBatch", url, handles, {}) for url, handles in _by_queue(receipts)])
         self._held.difference_update(receipts)
 
-    async def leave(self, stream: str) -> bool:
-        return False
-
     async def close(self) -> None:
         calls = list(self._calls)
         if calls:

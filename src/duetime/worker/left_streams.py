@@ -2,21 +2,23 @@
 
 There each consumer of a stream gets a part of all messages, also those of tasks that its worker does not have. Their
 runs go through the store, and announced ones start a second later. So a worker that has none of the tasks in a stream,
-such as a server that runs targets, leaves it to the workers that have them, for as long as there are any.
+such as a server that runs targets, leaves it to workers that have them, as long as these consume it.
+
+The broker and the store are asked beside the fetches, which stop for neither.
 """
 
+import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError
 from duetime.model.target import kind_of
-from duetime.model.worker import Worker
 from duetime.store.protocol.store import Store
-from duetime.streams.names import StreamName
-from duetime.streams.protocol import Consumer
+from duetime.streams.protocol import PartConsumer
 
 _LOOK_EVERY = 5.0
 _ENOUGH = 20
@@ -29,11 +31,11 @@ _MOST_TASKS = 100
 
 
 class LeftStreams:
-    def __init__(self, store: Store, consumer: Consumer, worker_id: UUID) -> None:
+    def __init__(self, store: Store, consumer: PartConsumer, has: Callable[[str], bool]) -> None:
+        """`has`: whether this worker has a task."""
         self._store = store
         self._consumer = consumer
-        self._worker_id = worker_id
-        self._look_at = -inf
+        self._has = has
         self._ours_at: dict[str, float] = {}
         self._counts: dict[str, int] = defaultdict(int)
         """By stream: how many messages in a row were for other workers."""
@@ -43,58 +45,76 @@ class LeftStreams:
         """By stream: the lanes of those that were announcements."""
         self._until: dict[str, float] = {}
         """The streams that are left, and until when."""
+        self._leaving: set[str] = set()
+        """Those of them that the consumer has not been told of."""
 
-    def __contains__(self, stream: str) -> bool:
-        return stream in self._until
+    def open(self, streams: Iterable[str]) -> list[str]:
+        """Those of these streams that are not left. Call it while nothing is fetched."""
+        while self._leaving:
+            self._consumer.leave(self._leaving.pop())
+        return [stream for stream in streams if stream not in self._until]
 
     def ours(self, stream: str) -> None:
         """It had a message for this worker."""
         self._ours_at[stream] = monotonic()
         self._forget(stream)
 
-    def theirs(self, stream: str, count: int, *, tasks: Iterable[str], lane_ids: Iterable[int]) -> None:
-        """It had so many messages for other workers, of these tasks or lanes."""
+    def theirs(self, stream: str, count: int, *, tasks: Iterable[str] = (), lane_ids: Iterable[int] = ()) -> None:
+        """It had so many messages, all for other workers, of these tasks or lanes."""
         self._counts[stream] += count
         self._tasks[stream].update(tasks)
         self._lanes[stream].update(lane_ids)
 
-    async def look(self, streams: Mapping[str, StreamName]) -> None:
-        """Leave streams, and return to others, if it is time to."""
+    async def tick(self) -> float:
+        """Decide which streams to leave, and to which to return."""
         now = monotonic()
         full = [stream for stream, count in self._counts.items() if count >= _ENOUGH and stream not in self._until]
         full = [stream for stream in full if now - self._ours_at.get(stream, -inf) > _OURS_FOR]
-        if now < self._look_at or not (full or self._until):
-            return
-        self._look_at = now + _LOOK_EVERY
-        workers = [each for each in await self._store.leases.workers() if each.tenant_id is None]
-        others = [worker for worker in workers if worker.id != self._worker_id]
-        for stream in [*self._until, *full]:
-            await self._learn_tasks(stream)
-            if now < self._until.get(stream, inf) and await self._is_served(others, streams, stream):
-                self._until.setdefault(stream, now + _LEFT_FOR)
+        if full or self._until:
+            with suppress(DuetimeError):  # what cannot be known now stays as it is
+                await self._look(full, now)
+        return random.uniform(0.5, 1.5) * _LOOK_EVERY
+
+    async def _look(self, full: Sequence[str], now: float) -> None:
+        await self._learn_tasks(full)
+        asked = [*self._until, *full]
+        members = await self._consumer.members(asked)
+        workers = {worker.id: {*worker.tasks} for worker in await self._store.leases.workers()}
+        for stream in asked:
+            present = [workers[worker_id] for name in members[stream] if (worker_id := worker_of(name)) in workers]
+            if now < self._until.get(stream, inf) and self._is_for(present, self._tasks[stream]):
+                if stream not in self._until:
+                    self._until[stream] = now + _LEFT_FOR
+                    self._leaving.add(stream)
             else:
                 self._until.pop(stream, None)
+                self._leaving.discard(stream)
                 self._forget(stream)
 
-    async def _is_served(self, others: Sequence[Worker], streams: Mapping[str, StreamName], stream: str) -> bool:
-        """Whether other workers have all tasks that were seen in a stream, and consumers of it. If so, it is left."""
-        tasks = self._tasks[stream]
-        if not 0 < len(tasks) <= _MOST_TASKS:
+    def _is_for(self, present: Sequence[set[str]], tasks: set[str]) -> bool:
+        """Whether workers with these tasks have all that was seen in a stream, and this one has nothing of it."""
+        if not 0 < len(tasks) <= _MOST_TASKS or any(map(self._has, tasks)):
             return False
-        queue = streams[stream].queue
-        serving = [set(each.tasks) for each in others if not each.queues or queue in each.queues]
-        if not all(any(task in known or kind_of(task) in known for known in serving) for task in tasks):
-            return False
-        try:
-            return await self._consumer.leave(stream)
-        except DuetimeError:  # it cannot be asked now, or may not be
-            return stream in self._until
+        return all(any(task in known or kind_of(task) in known for known in present) for task in tasks)
 
-    async def _learn_tasks(self, stream: str) -> None:
-        wanted = self._lanes.pop(stream, set())
-        if wanted:
-            self._tasks[stream] |= {lane.key.task for lane in await self._store.claims.lanes() if lane.id in wanted}
+    async def _learn_tasks(self, streams: Sequence[str]) -> None:
+        if any(self._lanes[stream] for stream in streams):
+            lanes: Mapping[int, str] = {lane.id: lane.key.task for lane in await self._store.claims.lanes()}
+            for stream in streams:
+                self._tasks[stream] |= {lanes[lane_id] for lane_id in self._lanes.pop(stream, ()) if lane_id in lanes}
 
     def _forget(self, stream: str) -> None:
         for seen in (self._counts, self._tasks, self._lanes):
             seen.pop(stream, None)
+
+
+def consumer_name(worker_id: UUID, number: int) -> str:
+    """The name of a worker's consumer at a broker."""
+    return f"{worker_id}-{number}"
+
+
+def worker_of(consumer: str) -> UUID | None:
+    """The worker of a consumer with this name; None for a consumer of something else."""
+    with suppress(ValueError):
+        return UUID(consumer.rpartition("-")[0])
+    return None

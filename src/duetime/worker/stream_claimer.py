@@ -30,6 +30,7 @@ from duetime.streams.protocol import Broker
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import Claimer
+from duetime.worker.left_streams import consumer_name
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 from duetime.worker.stream_feed import LINGER, WAIT, Feed, FeedContext
@@ -178,7 +179,7 @@ class StreamClaimer:
             if feed is not None:
                 self._retire(place)
             self._opened += 1
-            consumer = await broker.consumer(sorted(streams), f"{session.id}-{self._opened}", self.lease)
+            consumer = await broker.consumer(sorted(streams), consumer_name(session.id, self._opened), self.lease)
             feed = self._feeds[place] = Feed(self._context, broker, consumer, streams, session)
         feed.paused = streams.keys() - active
         feed.paused_queues = {(queue.tenant_id, queue.queue) for queue in queues if queue.paused}

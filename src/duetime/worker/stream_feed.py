@@ -32,7 +32,7 @@ from duetime.streams.fetch_plan import SAMPLED_FOR, FetchPlan
 from duetime.streams.landing import Lander, ToLand
 from duetime.streams.message import MessageCodec, Refused, Unreadable
 from duetime.streams.names import StreamName
-from duetime.streams.protocol import Broker, Consumer, Delivery
+from duetime.streams.protocol import Broker, Consumer, Delivery, PartConsumer
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import MOST_BACKLOG, Claimer
@@ -86,7 +86,9 @@ class Feed:
         self.paused_queues: Set[tuple[int, str]] = frozenset()
         """Paused queues, by tenant. A shared stream has runs of others, too."""
         self._plan = FetchPlan(broker, streams, strict=context.wants.strict)
-        self._left = LeftStreams(context.store, consumer, session.id)
+        self._left: LeftStreams | None = None
+        if isinstance(consumer, PartConsumer):
+            self._left = LeftStreams(context.store, consumer, lambda task: self._place_of(task) is not None)
         self._places: dict[int, float] = {}
         """The places of its runs, and when the last one was seen."""
         self._full_since: float | None = None
@@ -102,9 +104,10 @@ class Feed:
         self.quiet.set()
         self.loop = Loop("stream", self.tick)
         self._acknowledging = Loop("acknowledgements", self._send_done)
-        self._tasks = [
-            asyncio.create_task(loop.run(), name=f"duetime {loop.name}") for loop in (self.loop, self._acknowledging)
-        ]
+        self._loops = [self.loop, self._acknowledging]
+        if self._left is not None:
+            self._loops.append(Loop("streams of others", self._left.tick))
+        self._tasks = [asyncio.create_task(loop.run(), name=f"duetime {loop.name}") for loop in self._loops]
 
     def check(self) -> None:
         """Raise what has ended it."""
@@ -114,7 +117,7 @@ class Feed:
 
     async def close(self, within: float) -> None:
         """Stop fetching, acknowledge what has been committed, and let go of the rest."""
-        for loop in (self.loop, self._acknowledging):
+        for loop in self._loops:
             loop.stop()
         await asyncio.wait(self._tasks, timeout=within)
         await end_tasks(self._tasks)
@@ -140,9 +143,9 @@ class Feed:
             claimer.announced.occupied()
             return LINGER
         now = monotonic()
-        if self._broker.partitioned:
-            await self._left.look(self.streams)
-        streams = [stream for stream in self._plan.open(self.paused) if stream not in self._left]
+        streams = self._plan.open(self.paused)
+        if self._left is not None:
+            streams = self._left.open(streams)
         if not streams or wants.trials.alone:
             return SAMPLED_FOR
         places = self._places_of_runs(now)
@@ -299,9 +302,11 @@ class Feed:
         """A stream had so many messages. `ours`: some were for this worker; otherwise they were of these tasks or
         lanes."""
         self._plan.learn_whose(stream, ours=ours)
+        if self._left is None:
+            return
         if ours:
             self._left.ours(stream)
-        elif self._broker.partitioned:
+        else:
             self._left.theirs(stream, count, tasks=tasks, lane_ids=lane_ids)
 
     # Acknowledgements.
