@@ -1,6 +1,6 @@
 // A dialog in front of the page.
 
-import { html, useEffect, useRef } from "../core/view.js";
+import { html, useLayoutEffect, useRef } from "../core/view.js";
 
 /**
  * Open as long as it is drawn. `close` is called once the user has closed it, but not by a dialog that another one
@@ -9,7 +9,7 @@ import { html, useEffect, useRef } from "../core/view.js";
 export function Dialog({ close, children, ...attributes }) {
   const dialog = useRef(null);
   const drawn = useRef(true);
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current.showModal();
     return () => {
       drawn.current = false;

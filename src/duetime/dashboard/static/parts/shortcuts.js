@@ -3,7 +3,7 @@
 import { go } from "../core/data.js";
 import { address } from "../core/http.js";
 import { listPage } from "../core/pages.js";
-import { html, useEffect, useState } from "../core/view.js";
+import { html, useEffect, useLayoutEffect, useState } from "../core/view.js";
 import { Dialog } from "./dialog.js";
 import { nameOf } from "./job_actions.js";
 
@@ -24,7 +24,8 @@ function search() {
 
 export function Shortcuts({ places }) {
   const [open, setOpen] = useState(null);
-  useEffect(() => {
+  // Not after the page is painted: what is pressed before would be lost.
+  useLayoutEffect(() => {
     const show = (what) => setOpen((before) => ({ what, count: before ? before.count + 1 : 0 }));
     const pressed = (event) => {
       const jump = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
