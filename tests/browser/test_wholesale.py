@@ -74,10 +74,10 @@ def test_schedules_are_apart_from_one_off_jobs(looking: Looking) -> None:
 def test_the_keyboard_reaches_everything(looking: Looking) -> None:
     looking.shop.submit("ping", name="Reached by keys", every="1h")
     page = looking.go("/jobs")
-    page.get_by_role("heading", level=1).focus()
+    page.get_by_role("heading", level=1, name="Jobs").focus()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Search text")).to_be_focused()
-    page.get_by_role("heading", level=1).focus()
+    page.get_by_role("heading", level=1, name="Jobs").focus()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert violations(page) == []
@@ -98,7 +98,7 @@ def test_a_dialog_that_was_closed_does_not_close_the_next_one(looking: Looking) 
     page = looking.go("/jobs")
     box = page.get_by_role("dialog", name="Open a page, job or run")
     for opened in ("?", "Control+k"):
-        page.get_by_role("heading", level=1).focus()
+        page.get_by_role("heading", level=1, name="Jobs").focus()
         page.keyboard.press(opened)
         expect(page.get_by_role("dialog")).to_be_visible()
         page.evaluate("""() => new Promise((seen) => {
