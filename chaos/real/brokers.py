@@ -72,6 +72,10 @@ class StreamBroker(ABC):
     def address(self, number: int) -> str:
         """Each number is a set of streams of its own."""
 
+    async def is_consumed(self) -> bool:
+        """Whether every part of the streams has a consumer."""
+        return True
+
     @abstractmethod
     async def kill(self, who: float) -> int:
         """End one of its processes like a crash; returns how much went through that one."""
@@ -208,6 +212,10 @@ class Kafka(StreamBroker):
 
     async def publish(self, messages: Iterable[Sent]) -> None:
         await asyncio.to_thread(self._publish, list(messages))
+
+    async def is_consumed(self) -> bool:
+        owners, parts = await self.owners(), await asyncio.to_thread(self._parts)
+        return all((part.topic, part.partition) in owners for part in parts)
 
     async def owners(self) -> dict[tuple[str, int], str]:
         """Which consumer has which partition."""

@@ -164,7 +164,7 @@ class _Run(NamedTuple):
         add_hostile_tasks(app, self.writer, "client")
         client = Client(app, self.writer, time.monotonic)
         async with app, AsyncExitStack() as stack:
-            await all_up(app, len(self.cluster.workers))
+            await all_up(app, len(self.cluster.workers), self.broker)
             asking = client
             if self.scenario.over_http:
                 through = await stack.enter_async_context(app_over_http(await app.store(), self.cluster.urls))
@@ -229,11 +229,13 @@ async def _at(t: float, faults: Faults, strike: Strike) -> None:
     await faults.strike(strike)
 
 
-async def all_up(app: App, workers: int) -> None:
-    """Wait for the workers: what is asked for before they are there would count as late."""
+async def all_up(app: App, workers: int, broker: brokers.StreamBroker | None = None) -> None:
+    """Wait for the workers, and until they consume: what is asked for before would count as late."""
     store = await app.store()
     async with asyncio.timeout(_UP):
         while len(await answered(store.leases.workers)) < workers:
+            await asyncio.sleep(0.1)
+        while broker is not None and not await broker.is_consumed():
             await asyncio.sleep(0.1)
 
 
