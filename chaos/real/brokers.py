@@ -34,6 +34,8 @@ PREFIX = "chaos"
 _GROUP = "duetime"
 _ASKED = 10.0
 """Seconds for an answer of Kafka."""
+_SETTLED = 5.0
+"""Seconds without a change of owners, after which no consumer is about to join."""
 _STARTED = 180.0
 """Seconds for its start, which takes long beside everything else."""
 
@@ -72,9 +74,8 @@ class StreamBroker(ABC):
     def address(self, number: int) -> str:
         """Each number is a set of streams of its own."""
 
-    async def is_consumed(self) -> bool:
-        """Whether every part of the streams has a consumer."""
-        return True
+    async def consumed(self) -> None:
+        """Wait until every part of the streams has a consumer, and keeps it."""
 
     @abstractmethod
     async def kill(self, who: float) -> int:
@@ -213,9 +214,13 @@ class Kafka(StreamBroker):
     async def publish(self, messages: Iterable[Sent]) -> None:
         await asyncio.to_thread(self._publish, list(messages))
 
-    async def is_consumed(self) -> bool:
-        owners, parts = await self.owners(), await asyncio.to_thread(self._parts)
-        return all((part.topic, part.partition) in owners for part in parts)
+    async def consumed(self) -> None:
+        parts = {(part.topic, part.partition) for part in await asyncio.to_thread(self._parts)}
+        before, since = await self.owners(), monotonic()
+        while before.keys() < parts or monotonic() - since < _SETTLED:
+            await asyncio.sleep(0.2)
+            if (owners := await self.owners()) != before:
+                before, since = owners, monotonic()
 
     async def owners(self) -> dict[tuple[str, int], str]:
         """Which consumer has which partition."""

@@ -235,8 +235,8 @@ async def all_up(app: App, workers: int, broker: brokers.StreamBroker | None = N
     async with asyncio.timeout(_UP):
         while len(await answered(store.leases.workers)) < workers:
             await asyncio.sleep(0.1)
-        while broker is not None and not await broker.is_consumed():
-            await asyncio.sleep(0.1)
+        if broker is not None:
+            await broker.consumed()
 
 
 async def drained(app: App, *, within: float, broker: brokers.StreamBroker | None = None) -> None:
