@@ -74,6 +74,7 @@ class StreamBroker(ABC):
     def address(self, number: int) -> str:
         """Each number is a set of streams of its own."""
 
+    @abstractmethod
     async def consumed(self) -> None:
         """Wait until every part of the streams has a consumer, and keeps it."""
 
@@ -119,6 +120,8 @@ class Redis(StreamBroker):
 
     def address(self, number: int) -> str:
         return f"redis://127.0.0.1:{urlsplit(self.proxy.dsn).port}/0?prefix={PREFIX}{number}"
+
+    async def consumed(self) -> None: ...
 
     async def kill(self, who: float) -> int:
         lines = self.proxy.lines
