@@ -72,7 +72,8 @@ class Prepared:
         fill(server.create_database(self._template))
         with psycopg.connect(server.dsn(self._template), autocommit=True) as session:
             self._sequences = session.execute(_SEQUENCES).fetchall()
-            self._rows = {table: rows for table, _ in _written(session) if (rows := _rows(session, table))}
+            self._pages = dict(_written(session))
+            self._rows = {table: rows for table in self._pages if (rows := _rows(session, table))}
 
     def take(self) -> str:
         """The dsn, once the database is as it was. A session that is still in it is ended."""
@@ -110,7 +111,10 @@ class Prepared:
     def _restore(self, session: Session) -> None:
         session.execute("set local session_replication_role = replica")  # rows go in any order, without triggers
         emptying = [
-            (_TRUNCATE if pages > _FEW or table in _COUNTED else _DELETE).format(sql.Identifier(*table))
+            # A table that begins with pages keeps them: plans depend on them.
+            (_TRUNCATE if pages > _FEW + self._pages.get(table, 0) or table in _COUNTED else _DELETE).format(
+                sql.Identifier(*table)
+            )
             for table, pages in _written(session)
             if table not in self._rows
         ]
