@@ -52,7 +52,7 @@ class Member:
         """Its unexpected exits: the status, and the end of the log."""
         self.may_kill_itself = False
         """Whether its tasks do that."""
-        self._told: set[signal.Signals] = set()
+        self._told: list[signal.Signals] = []
         self._started_at = 0.0
         self._said_before = 0
         self.wanted = True
@@ -93,7 +93,7 @@ class Member:
         """Signal the process and its children; false when the process has ended."""
         if self.pid is None:
             return False
-        self._told.add(kind)
+        self._told.append(kind)
         os.killpg(self.pid, kind)
         return True
 
@@ -110,9 +110,11 @@ class Member:
         """Record an exit that the test did not cause."""
         status = None if self._process is None else self._process.returncode
         killed = (signal.SIGKILL in self._told or self.may_kill_itself) and status == -signal.SIGKILL
-        # Told to stop before it has said a word, it is still being loaded, and ends like any other program.
+        # Told to stop before it has said a word, it is still being loaded, and ends like any other program; told twice,
+        # at once.
         unheard = self._log.stat().st_size == self._said_before
-        asked = signal.SIGTERM in self._told and (status == 0 or (unheard and status == -signal.SIGTERM))
+        times = self._told.count(signal.SIGTERM)
+        asked = times > 0 and (status == 0 or ((unheard or times > 1) and status == -signal.SIGTERM))
         if not killed and not asked:
             self.crashes.append(f"{self.name} ended with {status}: …{self.text()[-300:]}")
         self._told.clear()

@@ -19,6 +19,7 @@ from chaos.history import Files, read
 from chaos.real.environment import LOGS
 from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreUnavailable
+from duetime.cli.output import set_up_logging
 from duetime.model.policy import MisfireMode
 from duetime.node.assembly import Node
 
@@ -121,6 +122,7 @@ def _known(logs: Path) -> dict[str, str]:
 
 
 def main() -> int:
+    set_up_logging("warning", "json")
     try:
         asyncio.run((tell if sys.argv[2:] == ["tell"] else live)(Path(sys.argv[1])))
     except StoreUnavailable as error:
