@@ -50,6 +50,7 @@ OTHER_BROKERS = {*BROKERS} - {"redis"}
 """These take seconds to start, and have to be fetched first: `make brokers` tests them."""
 OF_BROKER = {
     "tests/contract/test_kafka_streams.py": "kafka",
+    "tests/integration/test_stream_leaving.py": "kafka",
     "tests/contract/test_sqs_streams.py": "sqs",
     "tests/integration/test_sources_brokers.py": "kafka",
     "tests/targets/test_publishing_brokers.py": "kafka",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -27,6 +28,7 @@ from duetime.streams.protocol import Broker, Consumer, Delivery, PartConsumer
 from duetime.telemetry.meters import Meters
 from tests.support.brokers import running
 from tests.support.jvm_servers import KafkaServer
+from tests.support.kafka_groups import members
 from tests.support.waiting import eventually
 
 LEASE = 1.0
@@ -220,19 +222,31 @@ async def test_what_was_read_ahead_is_new_to_the_worker_after_one_that_left(brok
     await second.close()
 
 
-async def test_what_a_consumer_leaves_goes_to_others_as_new(broker: Broker, stream: str) -> None:
+async def test_what_a_consumer_without_room_has_read_ahead_is_new_to_others(broker: Broker, stream: str) -> None:
+    """It fetches nothing for a lease, and leaves."""
+    await broker.publish(stream, bodies(100))
+    first = await broker.consumer([stream], "first", LEASE)
+    await first.done(await receive(first, stream, 10))
+    second = await broker.consumer([stream], "second", LONG)
+    found = await receive(second, stream, 90)
+    assert not any(each.redelivered for each in found)
+    await second.done(found)
+    await asyncio.gather(first.close(), second.close())
+
+
+async def test_what_a_consumer_leaves_goes_to_others_as_new(admin: AdminClient, broker: Broker, stream: str) -> None:
     await broker.publish(stream, bodies(300))
     first, second = [await broker.consumer([stream], name, LONG) for name in ("first", "second")]
     assert isinstance(first, PartConsumer)
     held = await receive(first, stream, 100)
     receiving = asyncio.create_task(receive(second, stream, 200))
-    await eventually(lambda: has_members(first, stream, {"first", "second"}), within=LONG)
+    await eventually(lambda: has_members(admin, stream, {"first", "second"}), within=LONG)
     first.leave(stream)
     await first.done(held)
     assert not any(each.redelivered for each in await receiving)
     await second.done(receiving.result())
     assert {each.body for each in [*held, *receiving.result()]} == set(bodies(300))
-    await eventually(lambda: has_members(first, stream, {"second"}), within=LONG)
+    await eventually(lambda: has_members(admin, stream, {"second"}), within=LONG)
     await second.close()
     await broker.publish(stream, [b"again"])
     [again] = await receive(first, stream, 1)
@@ -242,7 +256,9 @@ async def test_what_a_consumer_leaves_goes_to_others_as_new(broker: Broker, stre
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.002, 0.005, 0.01])
-async def test_what_is_fetched_while_it_leaves_is_not_new_to_others(broker: Broker, stream: str, pause: float) -> None:
+async def test_what_is_fetched_while_it_leaves_is_not_new_to_others(
+    admin: AdminClient, broker: Broker, stream: str, pause: float
+) -> None:
     await broker.publish(stream, bodies(300))
     first, second = [await broker.consumer([stream], name, LONG) for name in ("first", "second")]
     assert isinstance(first, PartConsumer)
@@ -256,7 +272,7 @@ async def test_what_is_fetched_while_it_leaves_is_not_new_to_others(broker: Brok
             await second.done(found)
 
     taking = asyncio.create_task(take_the_rest())
-    await eventually(lambda: has_members(first, stream, {"first", "second"}), within=LONG)
+    await eventually(lambda: has_members(admin, stream, {"first", "second"}), within=LONG)
     first.leave(stream)
     await asyncio.sleep(pause)
     found = await first.fetch([(stream, 10)], 0)
@@ -266,6 +282,30 @@ async def test_what_is_fetched_while_it_leaves_is_not_new_to_others(broker: Brok
     taking.cancel()
     assert [body for body, count in started.items() if count > 1] == []
     await second.close()
+
+
+async def test_messages_that_stay_held_do_not_keep_partitions_from_others(broker: Broker, stream: str) -> None:
+    first = await broker.consumer([stream], "first", 2 * LEASE)
+    for _ in range(2):  # one for each partition
+        await broker.publish(stream, [b"forgotten"])
+    await receive(first, stream, 2)
+
+    async def consume() -> None:
+        while True:
+            await first.done([each for each in await first.fetch([(stream, 10)], 0.2) if each.body != b"forgotten"])
+
+    consuming = asyncio.create_task(consume())
+    second = await broker.consumer([stream], "second", 2 * LEASE)
+    bodies_found: set[bytes] = set()
+    async with asyncio.timeout(LONG):
+        while not bodies_found >= {b"forgotten", b"new"}:
+            await broker.publish(stream, [b"new"])
+            found = await second.fetch([(stream, 10)], 0.2)
+            assert all(each.redelivered for each in found if each.body == b"forgotten")
+            bodies_found |= {each.body for each in found}
+            await second.done(found)
+    consuming.cancel()
+    await asyncio.gather(first.close(), second.close())
 
 
 async def test_a_message_that_stays_held_delays_leaving_for_a_moment(server: KafkaServer) -> None:
@@ -284,8 +324,36 @@ async def test_a_message_that_stays_held_delays_leaving_for_a_moment(server: Kaf
     await broker.close()
 
 
-async def has_members(consumer: PartConsumer, stream: str, names: set[str]) -> bool:
-    return (await consumer.members([stream]))[stream] == names
+async def test_a_consumer_takes_part_also_when_there_are_too_few_partitions(server: KafkaServer) -> None:
+    broker = await broker_at(server.address_with("partitions=1"))
+    await broker.open()
+    stream = new_stream()
+    await broker.check([stream])
+    first, second = [await part_consumer(broker, stream, name) for name in ("first", "second")]
+    for each in (first, second):
+        assert not each.takes_part_in()
+        await eventually(partial(takes_part, each, stream), within=LONG)
+    await second.close()
+    assert not second.takes_part_in()
+    first.leave(stream)
+    assert not first.takes_part_in()
+    await first.close()
+    await broker.close()
+
+
+async def part_consumer(broker: Broker, stream: str, name: str) -> PartConsumer:
+    consumer = await broker.consumer([stream], name, LONG)
+    assert isinstance(consumer, PartConsumer)
+    return consumer
+
+
+async def takes_part(consumer: PartConsumer, stream: str) -> bool:
+    await consumer.fetch([(stream, 1)], 0.05)
+    return stream in consumer.takes_part_in()
+
+
+async def has_members(admin: AdminClient, stream: str, names: set[str]) -> bool:
+    return await members(admin, stream) == names
 
 
 async def test_done_after_the_loss_of_a_partition_changes_nothing(broker: Broker, stream: str) -> None:

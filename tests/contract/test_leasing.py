@@ -33,6 +33,18 @@ async def test_a_worker_is_listed_as_it_registered(store: Store, time: Time) -> 
     assert (found.started_at, found.heard_at) == (time.now - timedelta(seconds=7), time.now)
 
 
+async def test_others_see_which_streams_a_worker_consumes(store: Store) -> None:
+    one, other = await hand(store), await hand(store)
+    await store.leases.record_consumed(one.id, {"mail", "calls"})
+    await store.leases.record_consumed(other.id, {"mail"})
+    await store.leases.record_consumed(other.id, ())
+    await store.leases.record_consumed(new_id(), {"mail"})  # a worker that was reaped
+    await store.leases.renew(one.id, LEASE, ())
+    found = {each.id: each.consumes for each in await store.leases.workers()}
+    assert found == {one.id: ("calls", "mail"), other.id: ()}
+    assert (await store.leases.worker(one.id)).consumes == ("calls", "mail")
+
+
 async def test_renewing_extends_the_lease_from_now(store: Store, time: Time) -> None:
     worker = await hand(store)
     time.advance(seconds=29)

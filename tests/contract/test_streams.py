@@ -202,6 +202,20 @@ async def test_messages_that_are_not_extended_come_back(server: BrokerServer, br
         assert await other.fetch([(stream, 4)], 1.5 * LEASE) == []
 
 
+async def test_a_message_that_its_consumer_has_forgotten_comes_back(broker: Broker, stream: str) -> None:
+    """Also when the consumer goes on, and there is no other."""
+    await ready(broker, stream)
+    await broker.publish(stream, bodies(3))
+    async with consuming(broker, stream, lease=LEASE) as consumer:
+        held = await receive(consumer, [(stream, 3)], 3)
+        await consumer.done(held[:2])
+        [again] = await receive(consumer, [(stream, 3)], 1)
+        assert (again.body, again.redelivered) == (held[2].body, True)
+        await consumer.done([again])
+        assert await consumer.fetch([(stream, 3)], 1.5 * LEASE) == []
+        await eventually(lambda: is_empty(broker, stream), within=LONG)
+
+
 async def test_extending_keeps_messages(broker: Broker, stream: str) -> None:
     await ready(broker, stream)
     await broker.publish(stream, bodies(3))

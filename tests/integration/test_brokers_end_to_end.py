@@ -8,19 +8,24 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from duetime import App, ids
+from duetime.crypto.sealer import Sealer
 from duetime.engine import stream_depths, stream_intake
 from duetime.errors import InStream, NotFound
 from duetime.model.carried import StreamSettings
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from duetime.streams import fetch_plan
+from duetime.streams.message import MessageCodec
 from duetime.streams.setup import apply_change, check_change
 from duetime.worker import left_streams
 from tests.support.broker_server import BrokerServer
 from tests.support.brokers import BROKERS, running
 from tests.support.jvm_servers import KafkaServer
+from tests.support.kafka_groups import members
 from tests.support.rabbit_server import RabbitServer
+from tests.support.receiver import receiving
 from tests.support.streaming import streamed
+from tests.support.targeting import targeting
 from tests.support.waiting import eventually
 from tests.support.working import TIMEOUT, working
 
@@ -69,7 +74,7 @@ async def test_partitions_are_not_left_to_workers_that_cannot_fetch_from_them(
 async def test_a_worker_leaves_a_stream_to_those_that_have_its_tasks(
     postgres_app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a server does, whose worker has targets only: runs and announcements in its parts go through the store."""
+    """Runs and announcements in its parts go through the store."""
     monkeypatch.setattr(left_streams, "_ENOUGH", 1)
     monkeypatch.setattr(left_streams, "_LOOK_EVERY", 0.2)
     kafka = running(KafkaServer)
@@ -89,18 +94,13 @@ async def test_a_worker_leaves_a_stream_to_those_that_have_its_tasks(
         @echoing.task(name="echo")
         async def echo() -> None: ...
 
-        async def members() -> int:
-            group = mail.stream().text
-            found = await asyncio.wrap_future(admin.describe_consumer_groups([group])[group])
-            return len(found.members)
-
         async def both() -> bool:
-            return await members() == 2
+            return len(await members(admin, mail.stream().text)) == 2
 
         async def send_until(wanted: int) -> None:
             async def is_so() -> bool:
                 await mail.carry("echo", {})
-                return await members() == wanted
+                return len(await members(admin, mail.stream().text)) == wanted
 
             await eventually(is_so, within=60)
 
@@ -110,6 +110,59 @@ async def test_a_worker_leaves_a_stream_to_those_that_have_its_tasks(
             await send_until(1)
             await eventually(mail.is_empty, within=60)
         await send_until(1)
+        await eventually(mail.is_empty, within=60)
+
+
+async def test_a_worker_gives_up_the_partitions_of_a_message_that_it_cannot_read(postgres_app: App) -> None:
+    kafka = running(KafkaServer)
+    assert isinstance(kafka, KafkaServer)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
+
+    @postgres_app.task(name="echo")
+    async def echo() -> None: ...
+
+    address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
+    async with streamed(await postgres_app.store(), address) as mail, working(postgres_app):
+
+        async def has_members(wanted: int) -> bool:
+            return len(await members(admin, mail.stream().text)) == wanted
+
+        await eventually(lambda: has_members(1), within=60)
+        mail.codec = MessageCodec(Sealer([("unknown", b"2" * 32)]))
+        await mail.carry("echo", {})
+        await eventually(lambda: has_members(0), within=60)
+        assert await mail.depth() == 1
+
+
+async def test_a_server_consumes_beside_workers_once_there_are_runs_for_targets(
+    postgres_app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_intake, "SETTLED", 0.0)
+    monkeypatch.setattr(left_streams, "_ENOUGH", 1)
+    monkeypatch.setattr(left_streams, "_LOOK_EVERY", 0.2)
+    kafka = running(KafkaServer)
+    assert isinstance(kafka, KafkaServer)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
+
+    @postgres_app.task(name="echo")
+    async def echo() -> None: ...
+
+    address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
+    settings = postgres_app.settings
+    async with streamed(await postgres_app.store(), address) as mail, working(postgres_app), receiving() as receiver:
+
+        async def has_members(wanted: int) -> bool:
+            return len(await members(admin, mail.stream().text)) == wanted
+
+        await eventually(lambda: has_members(1), within=60)
+        async with targeting(settings.database_url, encryption_keys=settings.encryption_keys) as server:
+
+            async def send() -> bool:
+                run = await server.ended(queue=MAIL, target={"type": "http", "url": receiver.url})
+                assert run["status"] == "SUCCEEDED", run
+                return await has_members(2)
+
+            await eventually(send, within=60)
         await eventually(mail.is_empty, within=60)
 
 

@@ -272,6 +272,25 @@ async def test_a_long_run_lands_and_goes_on(app: App, mail: Streamed) -> None:
     assert (found.result, found.attempt, found.fence) == (b'"done"', 1, 1)
 
 
+async def test_a_message_of_a_run_that_has_landed_is_acknowledged(app: App, mail: Streamed) -> None:
+    may_end = asyncio.Event()
+
+    @app.task(name="long")
+    async def long() -> None:
+        await may_end.wait()
+
+    (run,) = await mail.carry("long", {})
+    async with working(app, lease=timedelta(seconds=3), heartbeat=timedelta(seconds=0.5)):
+        await all_are(mail.store, [run], RunState.RUNNING)
+        await eventually(mail.is_empty)
+        await mail.publish([run])
+        await eventually(mail.is_empty)  # while the run goes on
+        assert await state_of(mail.store, run) is RunState.RUNNING
+        may_end.set()
+        await all_are(mail.store, [run], RunState.SUCCEEDED)
+    assert await attempts_of(mail.store, run) == [AttemptState.SUCCEEDED]
+
+
 async def test_a_run_lands_while_it_blocks_the_event_loop(postgres_app: App, redis: RedisServer) -> None:
     started: list[int] = []
 

@@ -35,7 +35,7 @@ from duetime.streams.fetch_plan import FetchPlan
 from duetime.streams.landing import Lander, ToLand
 from duetime.streams.message import MessageCodec, Refused
 from duetime.streams.names import StreamName, streams_of
-from duetime.streams.protocol import Broker, Consumer, Delivery
+from duetime.streams.protocol import Broker, Consumer, Delivery, leave_parts
 from duetime.telemetry.meters import Meters
 
 log = logging.getLogger("duetime.streams")
@@ -212,6 +212,7 @@ class StreamLander:
                     outlet.done.append(await outlet.lander.refuse(delivery, message))
                 elif outlet.plans[name.tenant_id].leave_unreadable(stream):
                     log.error("%s is not consumed here: %s", stream, message.reason)
+                    leave_parts(outlet.consumer, stream)
             if whose:
                 outlet.plans[name.tenant_id].learn_whose(stream, ours=True in whose)
         if not startable:

@@ -70,7 +70,7 @@ class WorkerGateway:
         assert worker.tenant_id is not None
         lease_until = await self._store.leases.register(worker, lease)
         now = lease_until - lease
-        known = struct_like(Worker, worker, started_at=now, lease_until=lease_until, heard_at=now)
+        known = struct_like(Worker, worker, started_at=now, lease_until=lease_until, heard_at=now, consumes=())
         self._cache(known)
         self._claims[worker.id] = 0
         return known

@@ -9,6 +9,7 @@ A lane is claimed from like others, but a second later, when no announcement of 
 the worker spent fetching. Its relay may be gone, or its announcements may wait behind many other messages.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from math import inf
@@ -40,6 +41,8 @@ class Announced:
         self._heard_at: dict[int, float] = {}
         self._passed: dict[int, list[tuple[float, Position]]] = {}
         """By lane: how far announcements had come, and when: at most two entries, the first older than the second."""
+        self.passed_over: Counter[tuple[int, str, int]] = Counter()
+        """How many runs were claimed without an announcement, by tenant, queue and tier."""
 
     def covers(self, key: LaneKey) -> bool:
         """Whether the runs of a lane are announced."""
@@ -70,6 +73,10 @@ class Announced:
                 del passed[0]
             if len(passed) < 2:
                 passed.append((now, (moment(ready), run_id)))
+
+    def claimed(self, lanes: Iterable[LaneKey]) -> None:
+        """Runs of these lanes were claimed from them, without an announcement."""
+        self.passed_over.update((key.tenant_id, key.queue, key.tier) for key in lanes if self.covers(key))
 
     def forget(self, lane_id: int) -> None:
         """This lane is asleep."""

@@ -77,6 +77,8 @@ class Worker(msgspec.Struct, frozen=True):
     key_id: UUID | None = None
     token_hash: bytes | None = None
     """As in `WorkerInfo`; lists omit both."""
+    consumes: tuple[str, ...] = ()
+    """The streams that it consumes, at brokers whose streams have parts."""
 
     @property
     def runs_tasks(self) -> bool:

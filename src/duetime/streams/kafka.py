@@ -10,7 +10,7 @@ message is accepted when all in-sync replicas have it. Messages are never remove
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -155,7 +155,7 @@ class KafkaBroker:
             # When enough is read ahead, the next request would wait for a second, also when all is taken meanwhile.
             "fetch.queue.backoff.ms": 10,
         }
-        return KafkaConsumer(streams, client, lease, self._trim, self._members)
+        return KafkaConsumer(streams, client, lease, self._trim)
 
     async def _kept_by(self, stream: str) -> timedelta | None:
         now = monotonic()
@@ -164,14 +164,6 @@ class KafkaBroker:
             found = await kept_by(self._opened(), stream)
             self._kept[stream] = now, found
         return found
-
-    async def _members(self, streams: Sequence[str]) -> Mapping[str, Collection[str]]:
-        described = self._opened().describe_consumer_groups(list(streams), request_timeout=TIMEOUT)
-        groups = await asyncio.gather(*(answer(described[stream]) for stream in streams))
-        return {
-            stream: {member.client_id for member in group.members}
-            for stream, group in zip(streams, groups, strict=True)
-        }
 
     async def _trim(self, places: Sequence[TopicPartition]) -> None:
         for future in self._opened().delete_records(list(places), request_timeout=TIMEOUT).values():

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -27,14 +27,12 @@ class KafkaConsumer:
         client: dict[str, Any],
         lease: float,
         trim: Callable[[Sequence[TopicPartition]], Awaitable[None]],
-        members: Callable[[Sequence[str]], Awaitable[Mapping[str, Collection[str]]]],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._arrival = asyncio.Event()
         self._readers = {stream: StreamReader(stream, client, lease, self._arrived) for stream in streams}
         self._slice = lease / 4
         self._trim = trim
-        self._members = members
         self._trimmed_at = monotonic()
         self._trimming: asyncio.Task[None] | None = None
 
@@ -67,6 +65,8 @@ class KafkaConsumer:
         # The client's own thread sends heartbeats; a commit shows that Kafka still counts this consumer in.
         self._hear()
         await self._commit({delivery.ref.part for delivery in deliveries})
+        for delivery in deliveries:
+            delivery.ref.part.reader.extend(delivery)
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         self._hear()
@@ -82,20 +82,27 @@ class KafkaConsumer:
         if monotonic() - self._trimmed_at > _TRIM_EVERY and (self._trimming is None or self._trimming.done()):
             self._trimming = asyncio.create_task(self._trim_all())
 
-    async def members(self, streams: Sequence[str]) -> Mapping[str, Collection[str]]:
-        return await self._members(streams)
+    def takes_part_in(self) -> frozenset[str]:
+        return frozenset(stream for stream, reader in self._readers.items() if reader.takes_part)
+
+    def holds(self, delivery: Delivery) -> bool:
+        return not delivery.ref.part.lost
 
     def leave(self, stream: str) -> None:
         self._readers[stream].leave()
 
     async def close(self) -> None:
         readers = list(self._readers.values())
-        with suppress(StreamUnavailable):
-            await self._commit([part for reader in readers for part in reader.owned()], leaving=True)
-        if self._trimming is not None:
-            await self._trimming
-        await self._trim_all()
-        await asyncio.gather(*(asyncio.to_thread(reader.close) for reader in readers))
+        try:
+            with suppress(StreamUnavailable):
+                await self._commit([part for reader in readers for part in reader.owned()])
+            if self._trimming is not None:
+                await self._trimming
+            await self._trim_all()
+        finally:
+            for reader in readers:
+                reader.end()
+        await asyncio.gather(*(asyncio.to_thread(reader.ended) for reader in readers))
 
     async def _started(self, taken: Sequence[tuple[StreamReader, list[Delivery]]]) -> list[Delivery]:
         """The messages of those streams of which Kafka knows that they may be started; the others are returned by a
@@ -121,12 +128,12 @@ class KafkaConsumer:
             raise failures[0]
         return started
 
-    async def _commit(self, parts: Iterable[Part], *, leaving: bool = False, within: float = 0.0) -> None:
+    async def _commit(self, parts: Iterable[Part], *, within: float = 0.0) -> None:
         by_reader: dict[StreamReader, list[Part]] = defaultdict(list)
         for part in parts:
             by_reader[part.reader].append(part)
         outcomes = await asyncio.gather(
-            *(reader.commit(of_reader, leaving=leaving, within=within) for reader, of_reader in by_reader.items()),
+            *(reader.commit(of_reader, within=within) for reader, of_reader in by_reader.items()),
             return_exceptions=True,
         )
         failures = [outcome for outcome in outcomes if outcome is not None]

@@ -78,6 +78,10 @@ class PartitionOffsets:
         self.held -= len(fresh)
         self._advance()
 
+    def is_done(self, offset: int) -> bool:
+        """Whether the message at this offset, which was handed out, is done."""
+        return offset < self.offset or offset in self._done
+
     def text(self, read_to: int = 0) -> str:
         """What is committed next to `offset`; `read_to`: those below it may be started before the next commit."""
         bits = bytearray((max(self._done) - self.offset) // 8 + 1) if self._done else bytearray()

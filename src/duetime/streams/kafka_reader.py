@@ -6,8 +6,12 @@ fetches wait for a commit. Only that thread calls Kafka's client, which allows o
 hands like this:
 
     assigned   its committed state says where to begin, and what may have been started (`kafka_offsets`)
-    revoked    nothing more is handed out; the partition is given up when what is held is done
+    revoked    nothing more is handed out; the partition is given up when what is held is done or its lease over
     lost       it belongs to another consumer already: what is held is not ours any more
+
+What was handed out, and is neither done nor extended for a lease, is handed out again, as redelivered: another broker
+would do the same, and a message that was forgotten must not hold up its partition. Whenever it leaves the group by
+itself, it tells Kafka first that nothing of what it has read ahead was started.
 
 Nothing is committed for a partition that was given up: Kafka accepts an offset from each member of the group, and an
 old state would hide what the new owner has started.
@@ -25,6 +29,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from msgspec.structs import replace
 
 from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable, reason_of
@@ -39,6 +44,8 @@ MAY_WAIT = 0.05
 """Seconds that a commit of what is done may wait for another one: each takes Kafka milliseconds, also of one offset."""
 _REBALANCING = 0.02
 """Seconds between tries to commit during a rebalance."""
+_SOON_DONE = 0.25
+"""Seconds after which messages that were handed out are looked at: most are done by then."""
 _IDLE = 1.0
 """Seconds without demand after which the partitions are paused, so that only rebalances are served."""
 TIMEOUT = 5.0
@@ -119,9 +126,17 @@ class StreamReader:
         self._leaving = False
         self._leaving_since = 0.0
         self._suspicious = False
+        self._is_member = False
         self._parts: dict[int, Part] = {}
         self._read: deque[tuple[Part, int, bytes]] = deque()
         self._returned: deque[Delivery] = deque()
+        self._taken: deque[tuple[float, list[Delivery]]] = deque()
+        """What was handed out since the last look, and when."""
+        self._held: dict[Place, tuple[float, Delivery]] = {}
+        """What was handed out before that, or extended, and was not done, and until when it is held."""
+        self._held_until = 0.0
+        """Until when the last extended message is held."""
+        self._look_at = 0.0
         self._confirmed_at = -inf
         """When Kafka last accepted a commit of this consumer."""
         self._client: Consumer | None = None
@@ -155,14 +170,21 @@ class StreamReader:
                 self._leaving, self._leaving_since = True, monotonic()
             self._changed.notify_all()
 
+    @property
+    def takes_part(self) -> bool:
+        """Whether it is in the group and stays there, as far as it knows."""
+        return self._is_member and self.failure is None and not self._leaving
+
     def take(self, most: int) -> list[Delivery]:
         """Start up to so many messages of those that were read. `commit` what is `unannounced` before they are handed
         out, or `put_back`."""
         taken: list[Delivery] = []
+        now = monotonic()
         with self._changed:
+            self._take_back(now)
             while self._returned and len(taken) < most:
                 again = self._returned.popleft()
-                if not again.ref.part.lost:
+                if not _is_over(again.ref):
                     taken.append(again)
             for part in tuple(self._parts.values()):
                 while part.waiting and len(taken) < most and part.offsets.has_room(part.waiting[0][0]):
@@ -173,8 +195,34 @@ class StreamReader:
                     part.waiting.append((offset, body))
                 else:
                     self._start(part, offset, body, taken)
+            if taken:
+                self._taken.append((now, taken))
             self._changed.notify_all()
         return taken
+
+    def extend(self, delivery: Delivery) -> None:
+        """Hold this one for another lease."""
+        with self._changed:
+            until = monotonic() + self._lease
+            self._held[delivery.ref] = until, delivery
+            self._held_until = max(self._held_until, until)
+
+    def _take_back(self, now: float) -> None:
+        """Return what was handed out and has been held for too long."""
+        if now < self._look_at:
+            return
+        self._look_at = now + _SOON_DONE
+        while self._taken and self._taken[0][0] < now - _SOON_DONE:
+            at, taken = self._taken.popleft()
+            for delivery in taken:
+                if not _is_over(delivery.ref):
+                    self._held.setdefault(delivery.ref, (at + self._lease, delivery))
+        for place, (until, delivery) in list(self._held.items()):
+            if _is_over(place):
+                del self._held[place]
+            elif until < now:
+                del self._held[place]
+                self._returned.append(replace(delivery, redelivered=True))
 
     def unannounced(self, parts: Iterable[Part]) -> list[Part]:
         """Those of these partitions of which Kafka does not know how far they may have been started; all of them, when
@@ -183,9 +231,11 @@ class StreamReader:
             return list(parts)
         return [part for part in parts if part.offsets.started_to > part.offsets.announced_to]
 
-    def put_back(self, taken: Iterable[Delivery]) -> None:
+    def put_back(self, taken: list[Delivery]) -> None:
+        """Take what `take` has returned back."""
         with self._changed:
             self._returned.extend(taken)
+            self._taken = deque(each for each in self._taken if each[1] is not taken)
 
     def finish(self, part: Part, offsets: Sequence[int]) -> None:
         if part.lost:
@@ -197,9 +247,9 @@ class StreamReader:
         if part.waiting:
             self._arrived()
 
-    async def commit(self, parts: Iterable[Part], *, leaving: bool = False, within: float = 0.0) -> None:
+    async def commit(self, parts: Iterable[Part], *, within: float = 0.0) -> None:
         """Store the state of these partitions, beginning within so many seconds. Raises `StreamUnavailable`."""
-        states = {part: _state(part, leaving=leaving) for part in parts if not part.lost}
+        states = {part: _state(part) for part in parts if not part.lost}
         if not states:
             return
         ended = self._loop.create_future()
@@ -222,11 +272,14 @@ class StreamReader:
         with self._changed:
             return list(self._parts.values())
 
-    def close(self) -> None:
-        """Leave the group, and wait for the thread."""
+    def end(self) -> None:
+        """Leave the group."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+
+    def ended(self) -> None:
+        """Wait until it has left."""
         self._thread.join()
 
     def _start(self, part: Part, offset: int, body: bytes, taken: list[Delivery]) -> None:
@@ -267,12 +320,12 @@ class StreamReader:
             self._raise_if_broken()
             self._served = self._asked
             if self._silent():
-                return
+                break
             if self._must_commit():
                 self._serve_commits(client)
             if self._leaving:
-                if self._has_left(client):
-                    return
+                if self._may_leave(client):
+                    break
                 continue
             room = self._room()
             if not room:
@@ -291,9 +344,10 @@ class StreamReader:
                 self._receive(client, [first, *(client.consume(room - 1, 0) if room > 1 else ())])
             elif self._suspicious:
                 self._probe(client)
+        self._commit_last(client)
 
-    def _has_left(self, client: Consumer) -> bool:
-        """Read no more, and when nothing is held, tell Kafka that nothing of what was read has been started."""
+    def _may_leave(self, client: Consumer) -> bool:
+        """Read no more, and leave when nothing is held."""
         self._pause(client, set(self._parts))
         with self._changed:
             held = any(part.offsets.held for part in self._parts.values())
@@ -303,22 +357,26 @@ class StreamReader:
         if not leaves:
             self._receive(client, [message for message in (client.poll(0),) if message is not None])
             self._wait(self._must_commit, _REBALANCING)
-            return False
-        # From here on nothing is started, whatever is wanted meanwhile.
-        while not self._closing and not self._silent():
+        return leaves
+
+    def _commit_last(self, client: Consumer) -> None:
+        """Tell Kafka that nothing of what was read and not handed out has been started. From here on nothing is
+        started, whatever is wanted meanwhile."""
+        until = monotonic() + TIMEOUT
+        while monotonic() < until:
             with self._changed:
                 self._end_all()
                 states = {part: _state(part, leaving=True) for part in self._parts.values()}
             try:
                 if states:
                     self._commit(client, states)
-                return True
+                return
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.REBALANCE_IN_PROGRESS:
-                    return True
+                    return
             client.poll(0)
-            self._wait(lambda: False, _REBALANCING)
-        return True
+            with self._changed:
+                self._changed.wait(_REBALANCING)
 
     def _end_all(self) -> None:
         """Start nothing more. Held by the lock under which messages are taken."""
@@ -456,8 +514,11 @@ class StreamReader:
             self._forget(self._parts)
             self._read.clear()
             self._returned.clear()
+            self._taken.clear()
+            self._held.clear()
         self._answer(left, self._fenced())
         self._paused = set()
+        self._is_member = False
         if client is not None:
             with suppress(Exception):
                 client.close()
@@ -501,6 +562,7 @@ class StreamReader:
         client.incremental_assign(starts)
         client.resume(starts)
         self._paused.difference_update(place.partition for place in starts)
+        self._is_member = True  # also without partitions, when there are more members
         self.failure = None
 
     def _on_revoke(self, client: Consumer, places: list[TopicPartition]) -> None:
@@ -508,17 +570,22 @@ class StreamReader:
         with self._changed:
             for part in parts:
                 part.ending = True
+        until = monotonic() + self._lease
         while any(part.offsets.held for part in parts) and not self._closing and not self._silent():
+            if monotonic() > max(until, self._held_until):
+                break  # it was forgotten, and the group waits
             self._wait(lambda: bool(self._commits) or not any(part.offsets.held for part in parts), _POLL)
             self._serve_commits(client)
-        ended = [part for part in parts if not part.offsets.held]
+        with self._changed:
+            states = {part: _state(part, leaving=True) for part in parts}
         with suppress(KafkaException):
-            if ended:
-                self._commit(client, {part: _state(part, leaving=True) for part in ended})
+            if states:
+                self._commit(client, states)
         self._forget(place.partition for place in places)
         client.incremental_unassign(places)
 
     def _on_lost(self, client: Consumer, places: list[TopicPartition]) -> None:
+        self._is_member = False
         self._forget(place.partition for place in places)
         client.incremental_unassign(places)
 
@@ -527,6 +594,11 @@ def _state(part: Part, *, leaving: bool = False) -> _State:
     """`leaving`: what was read and not started will not be."""
     offsets, read_to = part.offsets, 0 if leaving else part.position
     return _State(offsets.offset, offsets.text(read_to), max(offsets.started_to, read_to))
+
+
+def _is_over(place: Place) -> bool:
+    """Whether this consumer need not hand out a message again."""
+    return place.part.lost or place.part.offsets.is_done(place.offset)
 
 
 def _settle(ended: "asyncio.Future[None]", error: StreamUnavailable | None) -> None:

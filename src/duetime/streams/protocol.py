@@ -2,10 +2,10 @@
 (`tests/contract/test_streams.py`).
 
 A stream is a named queue of messages at a broker. A message is held by the consumer that fetched it until it is done.
-If the consumer is gone or silent for a lease, another consumer gets the message again, marked as redelivered.
+If it is neither done nor extended for a lease, or its consumer is gone, it is delivered again, marked as redelivered.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -61,12 +61,21 @@ class Consumer(Protocol):
 class PartConsumer(Consumer, Protocol):
     """A consumer that has parts of its streams, which no other consumer can fetch from."""
 
-    async def members(self, streams: Sequence[str]) -> Mapping[str, Collection[str]]:
-        """The names of the consumers that take part in each stream now. Raises `StreamUnavailable`."""
+    def takes_part_in(self) -> frozenset[str]:
+        """The streams that it consumes, at a broker that it reaches: also when there are too few parts for it."""
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether it still has the part with this message; otherwise another consumer gets the message."""
 
     def leave(self, stream: str) -> None:
         """Give up its parts of a stream until it is fetched from again: as soon as nothing of them is held, or after
         half a lease. What was not handed out is not redelivered, but delivered to others."""
+
+
+def leave_parts(consumer: Consumer, stream: str) -> None:
+    """Let others have the parts of a stream, at a broker where that takes more than not to fetch."""
+    if isinstance(consumer, PartConsumer):
+        consumer.leave(stream)
 
 
 class Broker(Protocol):

@@ -40,6 +40,7 @@ class Landing:
         self.claim_no = session.begin_claim()
         self.busy = False
         self.answered = False
+        self.acknowledged = False
         self.stored: frozenset[UUID] = frozenset()
         """The runs that have landed here. The others have ended or landed before, or the lease is lost."""
         self.reported: set[UUID] = set()
@@ -66,6 +67,11 @@ class Held(msgspec.Struct, eq=False, gc=False):
     """Whether its outcome is known: it need not land because of its age."""
     over: bool = False
     """Whether it has ended in the store."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store knows of it, so that its messages need no further delivery."""
+        return self.over or (self.landing is not None and self.landing.acknowledged)
 
 
 class CarriedRuns:
@@ -165,6 +171,7 @@ class CarriedRuns:
             raise
         self._answered(landing, stored)
         self.count_landed(landing.reason, len(stored))
+        landing.acknowledged = True
         for each in landing.held:
             each.acknowledge(each.deliveries)
 

@@ -308,6 +308,9 @@ class Claimer:
             self._quiet.set()
         self._unanswered = None
         self._lanes.learn_what_is_full(takes, claimed)
+        if self.announced.queues:
+            lanes = self._planner.lanes
+            self.announced.claimed(lanes[run.lane_id].key for run in claimed if run.lane_id in lanes)
         self._begin(session, claim_no, claimed)
         return claimed
 

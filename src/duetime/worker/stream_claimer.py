@@ -30,7 +30,7 @@ from duetime.streams.protocol import Broker
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import Claimer
-from duetime.worker.left_streams import consumer_name
+from duetime.worker.consumed_streams import ConsumedStreams
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 from duetime.worker.stream_feed import LINGER, WAIT, Feed, FeedContext
@@ -52,7 +52,9 @@ _Place = tuple[str, int | None]
 
 
 class StreamClaimer:
-    def __init__(self, store: Store, wants: Wants, carried: CarriedRuns, meters: Meters) -> None:
+    def __init__(
+        self, store: Store, wants: Wants, carried: CarriedRuns, consumed: ConsumedStreams, meters: Meters
+    ) -> None:
         self.lease = 15.0
         self._store = store
         self._wants = wants
@@ -60,7 +62,7 @@ class StreamClaimer:
         self._claimer = Claimer(store.claims, wants)
         self._brokers = Brokers()
         codec = MessageCodec(store.sealer or Sealer(()), driver_ids=not store.embedded)
-        self._context = FeedContext(store, wants, carried, self._claimer, codec, meters, self._now)
+        self._context = FeedContext(store, wants, carried, self._claimer, codec, meters, consumed, self._now)
         self._feeds: dict[_Place, Feed] = {}
         self._retiring: list[Feed] = []
         """Feeds that fetch no more, until their runs have ended."""
@@ -179,7 +181,7 @@ class StreamClaimer:
             if feed is not None:
                 self._retire(place)
             self._opened += 1
-            consumer = await broker.consumer(sorted(streams), consumer_name(session.id, self._opened), self.lease)
+            consumer = await broker.consumer(sorted(streams), f"{session.id}-{self._opened}", self.lease)
             feed = self._feeds[place] = Feed(self._context, broker, consumer, streams, session)
         feed.paused = streams.keys() - active
         feed.paused_queues = {(queue.tenant_id, queue.queue) for queue in queues if queue.paused}
@@ -228,6 +230,11 @@ class StreamClaimer:
             mine = [each for each in late if each.acknowledge == feed.acknowledge]
             if not mine:
                 continue
+            lost, mine = (
+                [each for each in mine if feed.is_lost(each)],
+                [each for each in mine if not feed.is_lost(each)],
+            )
+            self._abandon(lost)
             try:
                 await feed.extend(mine)
             except StreamUnavailable as error:
@@ -240,6 +247,6 @@ class StreamClaimer:
         store takes one."""
         running = [each for each in held if not each.ending]
         if running:
-            log.error("%d runs stop: their messages could not be extended in time", len(running))
+            log.error("%d runs stop: their messages were not extended in time, and go to other workers", len(running))
             self._carried.forget(running)
             self._wants.abandon([each.run.run_id for each in running])

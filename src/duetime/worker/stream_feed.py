@@ -18,7 +18,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.errors import StreamUnavailable
+from duetime.errors import StoreError, StreamUnavailable
 from duetime.model.carried import CarriedRun, Landed
 from duetime.model.lane import LaneKey, Trial
 from duetime.model.target import kind_of
@@ -32,10 +32,11 @@ from duetime.streams.fetch_plan import SAMPLED_FOR, FetchPlan
 from duetime.streams.landing import Lander, ToLand
 from duetime.streams.message import MessageCodec, Refused, Unreadable
 from duetime.streams.names import StreamName
-from duetime.streams.protocol import Broker, Consumer, Delivery, PartConsumer
+from duetime.streams.protocol import Broker, Consumer, Delivery, PartConsumer, leave_parts
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import CarriedRuns, Held
 from duetime.worker.claimer import MOST_BACKLOG, Claimer
+from duetime.worker.consumed_streams import ConsumedStreams
 from duetime.worker.left_streams import LeftStreams
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
@@ -62,6 +63,7 @@ class FeedContext(NamedTuple):
     claimer: Claimer
     codec: MessageCodec
     meters: Meters
+    consumed: ConsumedStreams
     now: Callable[[], int]
     """The store's clock, in microseconds."""
 
@@ -88,12 +90,22 @@ class Feed:
         self._plan = FetchPlan(broker, streams, strict=context.wants.strict)
         self._left: LeftStreams | None = None
         if isinstance(consumer, PartConsumer):
-            self._left = LeftStreams(context.store, consumer, lambda task: self._place_of(task) is not None)
+            self._left = LeftStreams(
+                context.store,
+                context.consumed,
+                consumer,
+                streams,
+                session.id,
+                context.wants.places,
+                context.claimer.announced.passed_over,
+            )
         self._places: dict[int, float] = {}
         """The places of its runs, and when the last one was seen."""
         self._full_since: float | None = None
         self._lingered = False
         """Whether it has waited for more free slots."""
+        self._leaves = False
+        """Whether it has left its parts of all streams, because it stops."""
         self._to_land: list[ToLand] = []
         self._announced: list[tuple[Announcement, Delivery]] = []
         self._done: list[Delivery] = []
@@ -125,7 +137,13 @@ class Feed:
         with suppress(StreamUnavailable, TimeoutError):
             async with asyncio.timeout(within):
                 await self._send_done()
+        with suppress(StreamUnavailable, TimeoutError):
+            async with asyncio.timeout(within):
                 await self._consumer.close()
+        if self._left is not None:
+            with suppress(StoreError, TimeoutError):  # a worker that has left consumes nothing, whatever is recorded
+                async with asyncio.timeout(within):
+                    await self._left.close()
 
     async def extend(self, held: Sequence[Held]) -> None:
         """Hold the messages of these runs for another lease. Raises `StreamUnavailable`."""
@@ -134,13 +152,23 @@ class Feed:
         for each in held:
             each.extended = sent
 
+    def is_lost(self, held: Held) -> bool:
+        """Whether another worker gets the messages of this run."""
+        consumer = self._consumer
+        return isinstance(consumer, PartConsumer) and not any(map(consumer.holds, held.deliveries))
+
     async def tick(self) -> float:
         wants, claimer, session = self._context.wants, self._context.claimer, self.session
         await self._settle()
         if claimer.session is not session:
+            if not self._leaves:
+                self._leaves = True
+                for stream in self.streams:
+                    leave_parts(self._consumer, stream)
             return WAIT
+        self._leaves = False
         if wants.backlog() > MOST_BACKLOG:
-            claimer.announced.occupied()
+            self._occupied()
             return LINGER
         now = monotonic()
         streams = self._plan.open(self.paused)
@@ -152,7 +180,7 @@ class Feed:
         room = self._room(places, now)
         if room <= 0 or not (wants.slots.worth_claiming() or self._lingered):
             wants.slots.wanted = True
-            claimer.announced.occupied()
+            self._occupied()
             self._lingered = room > 0
             return LINGER if room > 0 else WAIT
         takes, wait = await self._plan.takes(streams, room, claimer.weights, WAIT)
@@ -177,6 +205,12 @@ class Feed:
             if not self._to_land and not self._announced:
                 self.quiet.set()
         return 0.0
+
+    def _occupied(self) -> None:
+        """There is no room for messages."""
+        self._context.claimer.announced.occupied()
+        if self._left is not None:
+            self._left.occupied()
 
     # What to fetch.
 
@@ -220,6 +254,7 @@ class Feed:
                 elif isinstance(message, Unreadable):
                     if self._plan.leave_unreadable(stream):
                         log.error("%s is not consumed here: %s", stream, message.reason)
+                        leave_parts(self._consumer, stream)
                 elif isinstance(message, Refused):
                     self._acknowledge([await self._lander.refuse(delivery, message)])
             if runs:
@@ -236,7 +271,10 @@ class Feed:
         for run, delivery in zip(runs, deliveries, strict=True):
             run_id = run.run_id
             if run_id in held:
-                held[run_id].deliveries.append(delivery)
+                if held[run_id].is_stored:
+                    acknowledge([delivery])
+                else:
+                    held[run_id].deliveries.append(delivery)
                 continue
             if delivery.redelivered:
                 self._context.meters.redelivered += 1

@@ -19,6 +19,7 @@ from duetime.store.protocol.store import Completed, Store
 from duetime.streams.protocol import Delivery
 from duetime.telemetry.meters import Meters
 from duetime.worker.carried_runs import Acknowledge, CarriedRuns, Held, Landing
+from duetime.worker.consumed_streams import ConsumedStreams
 from duetime.worker.source import Wants
 from duetime.worker.store_source import StoreSource
 from duetime.worker.stream_claimer import StreamClaimer
@@ -30,17 +31,25 @@ LAND_AFTER = 1 / 3
 
 
 class StreamSource(StoreSource):
-    def __init__(self, store: Store, meters: Meters | None = None, *, carried: CarriedRuns | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        meters: Meters | None = None,
+        *,
+        carried: CarriedRuns | None = None,
+        consumed: ConsumedStreams | None = None,
+    ) -> None:
         super().__init__(store)
         self._meters = meters or Meters()
         self._carried = carried or CarriedRuns(self._meters)
+        self._consumed = consumed or ConsumedStreams()
         self._claimer: StreamClaimer | None = None
 
     def companion(self) -> "StreamSource":
-        return StreamSource(self._store.companion(), self._meters, carried=self._carried)
+        return StreamSource(self._store.companion(), self._meters, carried=self._carried, consumed=self._consumed)
 
     def claimer(self, wants: Wants) -> StreamClaimer:
-        self._claimer = StreamClaimer(self._store, wants, self._carried, self._meters)
+        self._claimer = StreamClaimer(self._store, wants, self._carried, self._consumed, self._meters)
         return self._claimer
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
@@ -52,6 +61,7 @@ class StreamSource(StoreSource):
         renewal = await super().renew(worker_id, lease, open_claims, answered)
         try:
             await self._carried.land_overdue(self._store, worker_id, lease.total_seconds() * LAND_AFTER)
+            await self._consumed.check(self._store.leases, worker_id, lease.total_seconds())
         except StoreError as error:
             log.warning("carried runs could not land, and will be tried again: %s", reason_of(error))
         return renewal

@@ -455,7 +455,8 @@ create table duetime.workers (
     held_since timestamptz not null default pg_catalog.now(), -- since when the lease has held without a break; timeouts
         -- count from here, because a break means that the clock stepped or the machine slept
     key_id uuid, -- the API key and the token of a remote worker's session; null for a worker with a database connection
-    token_hash bytea
+    token_hash bytea,
+    consumes text[] not null default '{}' -- the streams that it consumes, at brokers whose streams have parts
 ) with (fillfactor = 50);
 
 -- Workers that left or were lost, for a day: what a missing worker did, and what it held.

@@ -279,6 +279,9 @@ class Leases(Protocol):
         """Record that the worker does not hold these runs, though it lists their claims: the reaper treats them as
         lost. Returns how many of them the store had assigned to it."""
 
+    async def record_consumed(self, worker_id: UUID, streams: Collection[str]) -> None:
+        """Record which streams a worker consumes, instead of what was recorded before."""
+
     async def leave(self, worker_id: UUID) -> None:
         """End a worker's lease. The reaper frees the runs that it still holds."""
 

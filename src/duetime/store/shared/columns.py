@@ -55,7 +55,7 @@ _NAMES = {
         parent_id payload_id run_id session_id worker_id
     """,
     Kind.IDS: "ids run_ids",
-    Kind.NAMES: "hosts networks queues roles tags tasks",
+    Kind.NAMES: "consumes hosts networks queues roles tags tasks",
     Kind.DATES: "dates",
 }
 COLUMNS = {name: kind for kind, names in _NAMES.items() for name in names.split()}

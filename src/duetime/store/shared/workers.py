@@ -1,6 +1,6 @@
 """Workers as they are read back, what they are asked to stop, and their leave."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -35,6 +35,9 @@ class WorkerRole(SharedRole):
 
     async def leave(self, worker_id: UUID) -> None:
         await self.transactions.execute("leave", worker_id=worker_id)
+
+    async def record_consumed(self, worker_id: UUID, streams: Collection[str]) -> None:
+        await self.transactions.execute("record_consumed", worker_id=worker_id, streams=sorted(streams))
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return tuple(row["run_id"] for row in await self.transactions.rows("cancels_of_worker", worker_id=worker_id))
@@ -72,4 +75,6 @@ def _fate(row: Row) -> RunFate:
 
 
 def _worker(row: Row) -> Worker:
-    return from_row(Worker, row, tasks=tuple(row["tasks"]), queues=tuple(row["queues"]))
+    return from_row(
+        Worker, row, tasks=tuple(row["tasks"]), queues=tuple(row["queues"]), consumes=tuple(row["consumes"])
+    )

@@ -400,7 +400,8 @@ create table workers (
     held_since integer not null default 0, -- since when the lease has held without a break; timeouts count from here,
         -- because a break means that the clock stepped or the machine slept
     key_id blob, -- the API key and the token of a remote worker's session; null for a worker in this process
-    token_hash blob
+    token_hash blob,
+    consumes text not null default '[]' -- the streams that it consumes, at brokers whose streams have parts
 ) strict, without rowid;
 
 -- Workers that left or were lost, for a day: what a missing worker did, and what it held.

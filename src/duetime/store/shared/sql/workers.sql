@@ -1,12 +1,15 @@
 -- list_workers: the workers that have not left, all or those that work for a tenant; without their sessions
 select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at,
-    null::uuid as key_id, null::bytea as token_hash
+    null::uuid as key_id, null::bytea as token_hash, consumes
 from duetime.workers
 where :tenant_id::int is null or coalesce(tenant_id, :tenant_id) = :tenant_id order by started_at, id;
 
 -- worker_by_id: one worker that has not left
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at, key_id, token_hash
+select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at, key_id, token_hash, consumes
 from duetime.workers where id = :worker_id;
+
+-- record_consumed: the streams that a worker consumes
+update duetime.workers set consumes = :streams::text[] where id = :worker_id;
 
 -- cancels_of_workers: runs that workers hold and are asked to stop
 select c.worker_id, c.run_id from duetime.cancels c
