@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 
@@ -50,12 +51,8 @@ _SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", No
 """On Linux, CLOCK_MONOTONIC stands still while the machine is suspended; on macOS it does not."""
 
 
-def _by_boot() -> float:
-    return time.monotonic() if _SLEEPLESS is None else time.clock_gettime(_SLEEPLESS)
-
-
 _monotonic: Callable[[], float] = time.monotonic
-_elapsed: Callable[[], float] = _by_boot
+_elapsed: Callable[[], float] = time.monotonic if _SLEEPLESS is None else partial(time.clock_gettime, _SLEEPLESS)
 
 
 def monotonic() -> float:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from uuid import uuid4
 
 import msgspec
@@ -274,23 +274,28 @@ async def test_one_error_clears_out_the_connections_of_an_outage(
     assert (await broker.depths([stream]))[stream].messages == 6
 
 
-def test_a_connection_that_is_lost_before_a_command_makes_redis_unavailable(server: RedisServer, stream: str) -> None:
+@pytest.mark.parametrize("is_noticed", [False, True])
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_is_lost_before_a_command(
+    server: RedisServer, stream: str, loop: Callable[[], asyncio.AbstractEventLoop], *, is_noticed: bool
+) -> None:
     """uvloop raises an error of its own for it, which no caller expects."""
 
     async def publish() -> None:
         broker = await broker_at(server.address)
         await broker.open()
         assert isinstance(broker, RedisBroker)
-        ((_, connection),) = broker._redis._idle
-        assert connection._writer is not None
-        connection._writer.transport.abort()
-        await asyncio.sleep(0.05)
-        with pytest.raises(StreamUnavailable):
-            await broker.publish(stream, [b"lost"])
+        (link,) = broker._redis._idle
+        link._transport.abort()
+        if is_noticed:
+            await asyncio.sleep(0.05)
+        else:
+            with pytest.raises(StreamUnavailable):
+                await broker.publish(stream, [b"lost"])
         await broker.publish(stream, [b"kept"])
         await broker.close()
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(publish())
 
 

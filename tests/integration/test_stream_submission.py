@@ -221,9 +221,9 @@ async def test_a_thousand_callers_share_a_few_publishes(
     published: list[int] = []
     of_redis: Any = RedisBroker.publish
 
-    async def counted(broker: Any, stream: str, bodies: Any) -> None:
+    async def counted(broker: Any, stream: str, bodies: Any, within: float) -> None:
         published.append(len(bodies))
-        await of_redis(broker, stream, bodies)
+        await of_redis(broker, stream, bodies, within)
 
     await streamed.app.submit("send", {"to": "x"})  # reads what is cached from then on
     monkeypatch.setattr(RedisBroker, "publish", counted)
@@ -330,8 +330,8 @@ async def test_a_run_that_was_published_before_the_fallback_acts_once(
     server.service.streaming.kinds.forget()
     of_redis: Any = RedisBroker.publish
 
-    async def unanswered(broker: Any, stream: str, bodies: Any) -> None:
-        await of_redis(broker, stream, bodies)
+    async def unanswered(broker: Any, stream: str, bodies: Any, within: float) -> None:
+        await of_redis(broker, stream, bodies, within)
         raise StreamUnavailable("the answer was lost")
 
     monkeypatch.setattr(RedisBroker, "publish", unanswered)

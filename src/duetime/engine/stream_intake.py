@@ -90,6 +90,10 @@ class StreamIntake:
 
     async def _submit(self, tenant_id: int, jobs: Sequence[NewJob], queues: Queues) -> list[Submitted]:
         read_at = elapsed() - self._kinds.age
+        if len(jobs) == 1 and (queue := self._carrier(tenant_id, jobs[0], queues)) is not None:
+            answer = await self._publish_one(tenant_id, jobs, queue, read_at)
+            if answer is not None:
+                return [answer]
         ways = await self._split(tenant_id, jobs, queues)
         runs: Mapping[int, CarriedRun] = {}
         parts: Sequence[_Part] = ()
@@ -108,6 +112,30 @@ class StreamIntake:
                 via: Via = "store" if place in fallen_back else "stream"
                 answers[place] = Submitted(run.job_id, moment(run.due), run.run_id, via=via)
         return [answers[place] for place in range(len(jobs))]
+
+    def _carrier(self, tenant_id: int, job: NewJob, queues: Queues) -> StreamQueue | None:
+        """The queue whose stream takes this job, if that is known without asking: most submissions of one job need none
+        of the steps that a batch needs."""
+        kind = queues.get(job.lane.queue)
+        if kind is None or kind.current is None or job.by_nonce or kind.current.settings.max_depth is not None:
+            return None
+        return kind.current if why_stored(job) is None and self._streaming.is_free(tenant_id) else None
+
+    async def _publish_one(
+        self, tenant_id: int, jobs: Sequence[NewJob], queue: StreamQueue, read_at: float
+    ) -> Submitted | None:
+        """None: the job takes the way of a batch."""
+        broker = self._streaming.publisher.opened(queue.settings)
+        if broker is None:
+            return None
+        [run] = runs = await self._streams.carry(tenant_id, jobs)
+        stream = self._stream(queue, Tier(jobs[0].lane.tier), shared=broker.shared)
+        bodies = await self._codec.pack(stream, runs)
+        if len(bodies[0]) > broker.largest:
+            return None
+        fallen_back = await self._publish((_Part(queue, stream.text, [0], bodies),), {0: run}, read_at)
+        await self._land(list(fallen_back.values()))
+        return Submitted(run.job_id, moment(run.due), run.run_id, via="store" if fallen_back else "stream")
 
     async def _renew(self, tenant_id: int, jobs: Sequence[NewJob]) -> None:
         """Read the kinds. A request that may be a repeated one must not be stored by an old reading: it may have been

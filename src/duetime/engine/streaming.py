@@ -75,6 +75,13 @@ class Streaming:
             self._limited[tenant_id] = monotonic(), found  # it is not asked again for each submission
             return found
 
+    def is_free(self, tenant_id: int) -> bool:
+        """Whether the tenant is known to be active and without that limit, as `is_limited` and `check_state` ask."""
+        read_at, is_limited = self._limited.get(tenant_id, (None, False))
+        if read_at is None or is_limited or monotonic() - read_at > _LIMITS_REMEMBERED:
+            return False
+        return self._states.get(tenant_id) is TenantState.ACTIVE
+
     async def check_state(self, tenants: Tenants, tenant_id: int) -> None:
         """Refuse new messages of a tenant that is not active, as the store refuses rows. A broker does not know: the
         state is as old as `is_limited`."""

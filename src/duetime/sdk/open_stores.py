@@ -93,9 +93,10 @@ class Stores:
         settings = self._settings()
         if settings.url is not None:
             return await work(await self._server(settings))
-        if settings.sqlite_file is not None:
+        own = self._own.get(loop)
+        if own is None and settings.sqlite_file is not None:
             return await self._ask_in_turn(work)
-        return await work(self._jobs_in(self._own.get(loop) or await self.get()))
+        return await work(self._jobs_in(own or await self.get()))
 
     async def reach(self) -> None:
         """Connect to the database. An embedded file is opened for each call instead."""

@@ -29,6 +29,11 @@ class Brokers:
                 self._open.add(key)
         return self._made[key]
 
+    def opened(self, settings: StreamSettings) -> Broker | None:
+        """The same if it is open already."""
+        key = (settings.address, settings.replicas)
+        return self._made[key] if key in self._open else None
+
     async def made(self, settings: StreamSettings) -> Broker:
         """The same, perhaps not open: its attributes can be read."""
         key = (settings.address, settings.replicas)

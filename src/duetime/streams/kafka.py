@@ -29,7 +29,7 @@ from duetime.streams.kafka_consumer import KafkaConsumer
 from duetime.streams.kafka_offsets import PartitionOffsets
 from duetime.streams.kafka_reader import TIMEOUT, unavailable
 from duetime.streams.kafka_watch import StreamWatch
-from duetime.streams.protocol import Delivery, Depth
+from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth, answered
 from duetime.streams.sizes import check_sizes
 
 __all__ = ["Delivery", "KafkaBroker"]
@@ -97,11 +97,11 @@ class KafkaBroker:
             return []
         return await check_topics(self._opened(), self._watch, self._address, streams)
 
-    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
         check_sizes(bodies, self.largest)
         if self._sender is None:
             raise StreamUnavailable("the connection to Kafka is not open")
-        await self._sender.send(stream, bodies)
+        await answered(self._sender.send(stream, bodies), within)
 
     async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         admin = self._opened()

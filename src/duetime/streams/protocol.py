@@ -5,11 +5,27 @@ A stream is a named queue of messages at a broker. A message is held by the cons
 If it is neither done nor extended for a lease, or its consumer is gone, it is delivered again, marked as redelivered.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
+
+from duetime.errors import StreamUnavailable
+
+T = TypeVar("T")
+
+PUBLISHED_WITHIN = 5.0
+
+
+async def answered(work: Awaitable[T], within: float) -> T:
+    """The answer of a broker. Raises `StreamUnavailable` when it does not come within so many seconds."""
+    try:
+        async with asyncio.timeout(within):
+            return await work
+    except TimeoutError:
+        raise StreamUnavailable(f"the broker did not answer within {within:.1f} s") from None
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -98,9 +114,10 @@ class Broker(Protocol):
         what the operator must know, such as how durable a message is. Raises `InvalidInput`, with the remedy, when the
         configuration would lose messages, and `StreamUnavailable`."""
 
-    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
         """Add messages to a stream, in order. Returns when the broker has acknowledged all of them as it is configured
-        to. When it raises `StreamUnavailable`, any of them may have been added."""
+        to. Raises `StreamUnavailable`, also when a request is not answered within so many seconds: any of them may have
+        been added."""
 
     async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         """The depth of each of these streams that exists. Without `ages`, `oldest` is left out where it takes longer.

@@ -15,7 +15,7 @@ from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable
 from duetime.model.carried import StreamSettings
 from duetime.streams.brokers import Brokers
-from duetime.streams.protocol import Broker
+from duetime.streams.protocol import Broker, answered
 
 T = TypeVar("T")
 
@@ -34,7 +34,9 @@ class _Waiting(NamedTuple):
 class _Outlet:
     """One broker: the publishes in progress, and whether it is available."""
 
-    def __init__(self, reach: Callable[[], Awaitable[Broker]]) -> None:
+    def __init__(self, reached: Callable[[], Broker | None], reach: Callable[[], Awaitable[Broker]]) -> None:
+        """`reached`: the broker, if it is open."""
+        self._reached = reached
         self._reach = reach
         self._queues: dict[str, deque[_Waiting]] = {}
         """What waits for the publish in progress of each stream."""
@@ -94,15 +96,16 @@ class _Outlet:
                 raise _unavailable()
             self._is_tried = True
             try:
-                await self.ask(lambda broker: broker.publish(stream, bodies), _TRIED)
+                await self._try(stream, bodies, _TRIED)
             finally:
                 self._is_tried = False
             self._is_down = False
             return
-        until, pause = monotonic() + RETRIED, _FIRST_PAUSE
+        seconds, pause = RETRIED, _FIRST_PAUSE
+        until = monotonic() + seconds
         while True:
             try:
-                await self.ask(lambda broker: broker.publish(stream, bodies), until - monotonic())
+                await self._try(stream, bodies, seconds)
             except StreamUnavailable:
                 if monotonic() + pause >= until:
                     self._is_down = True
@@ -110,14 +113,21 @@ class _Outlet:
             else:
                 return
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            seconds, pause = until - monotonic(), min(2 * pause, _LONGEST_PAUSE)
+
+    async def _try(self, stream: str, bodies: Sequence[bytes], seconds: float) -> None:
+        broker = self._reached()
+        if broker is None:
+            began = monotonic()
+            broker = await self.ask(_itself, seconds)
+            seconds -= monotonic() - began
+        await broker.publish(stream, bodies, seconds)
 
     async def ask(self, work: Callable[[Broker], Awaitable[T]], seconds: float) -> T:
-        try:
-            async with asyncio.timeout(seconds):
-                return await work(await self._reach())
-        except TimeoutError:
-            raise StreamUnavailable(f"the broker did not answer within {seconds:.1f} s") from None
+        return await answered(self._work(work), seconds)
+
+    async def _work(self, work: Callable[[Broker], Awaitable[T]]) -> T:
+        return await work(await self._reach())
 
 
 class Publisher:
@@ -133,6 +143,10 @@ class Publisher:
         process cannot use it."""
         with _Usable():
             return await self._brokers.made(settings)
+
+    def opened(self, settings: StreamSettings) -> Broker | None:
+        """The same if it is open already."""
+        return self._brokers.opened(settings)
 
     async def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> None:
         """Add messages to a stream. When it raises `StreamUnavailable`, any of them may have been added."""
@@ -151,7 +165,7 @@ class Publisher:
         at = settings.address, settings.replicas
         outlet = self._outlets.get(at)
         if outlet is None:
-            outlet = self._outlets[at] = _Outlet(lambda: self._reach(settings))
+            outlet = self._outlets[at] = _Outlet(lambda: self._brokers.opened(settings), lambda: self._reach(settings))
         return outlet
 
     async def _reach(self, settings: StreamSettings) -> Broker:
@@ -182,6 +196,10 @@ class _Usable:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, InvalidInput):
             raise StreamUnavailable(str(error)) from error
+
+
+async def _itself(broker: Broker) -> Broker:
+    return broker
 
 
 def _unavailable() -> StreamUnavailable:

@@ -30,7 +30,7 @@ from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
 from duetime.process.slices import batches
 from duetime.streams.address import client_address
-from duetime.streams.protocol import Delivery, Depth
+from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth, answered
 from duetime.streams.rabbitmq_link import FAILURES, TIMEOUT, RabbitLink
 from duetime.streams.sizes import check_sizes
 from duetime.streams.unbroken import Unbroken
@@ -79,8 +79,11 @@ class RabbitBroker:
             "RabbitMQ does not count messages that workers hold.",
         ]
 
-    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
         check_sizes(bodies, self.largest)
+        await answered(self._publish(stream, bodies), within)
+
+    async def _publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         with _reaching():
             if stream not in self._declared:
                 await self._declare(stream)

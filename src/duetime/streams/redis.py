@@ -24,7 +24,7 @@ from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable, reason_of
 from duetime.process.slices import batches
 from duetime.streams.address import client_address
-from duetime.streams.protocol import Delivery, Depth
+from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth
 from duetime.streams.redis_checks import info_of, warnings_of
 from duetime.streams.redis_connections import RedisConnections
 from duetime.streams.sizes import check_sizes
@@ -116,19 +116,19 @@ class RedisBroker:
             await _create_groups(self._redis, streams)
         return warnings
 
-    async def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
         check_sizes(bodies, self.largest)
         async with self._publishing:
             with _Reaching():
-                for batch in batches(bodies, _MOST, _MOST_BYTES, len):
-                    await self._add(stream, batch)
+                for batch in batches(bodies, _MOST, _MOST_BYTES, len) if len(bodies) > 1 else (bodies,):
+                    await self._add(stream, batch, within)
 
-    async def _add(self, stream: str, bodies: Sequence[bytes]) -> None:
+    async def _add(self, stream: str, bodies: Sequence[bytes], within: float) -> None:
         command = ("XADD", stream, "*", "m", *bodies) if len(bodies) == 1 else ("EVAL", _ADD, 1, stream, *bodies)
         if self._replicas is None:
-            await self._redis.ask(*command)
+            await self._redis.ask(*command, within=within)
             return
-        added, reached = await self._redis.ask_all([command, ("WAIT", self._replicas, _REPLICATED)])
+        added, reached = await self._redis.ask_all([command, ("WAIT", self._replicas, _REPLICATED)], within)
         for answer in added, reached:
             if isinstance(answer, ResponseError):
                 raise answer
