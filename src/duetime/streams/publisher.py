@@ -8,8 +8,8 @@ are refused at once, until a publish succeeds.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable
@@ -148,9 +148,9 @@ class Publisher:
         """The same if it is open already."""
         return self._brokers.opened(settings)
 
-    async def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> None:
+    def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> Coroutine[Any, Any, None]:
         """Add messages to a stream. When it raises `StreamUnavailable`, any of them may have been added."""
-        await self._outlet(settings).publish(stream, bodies)
+        return self._outlet(settings).publish(stream, bodies)
 
     async def ask(self, settings: StreamSettings, work: Callable[[Broker], Awaitable[T]], seconds: float) -> T:
         """Ask the broker at this address. Raises `StreamUnavailable`, also when there is no answer in time."""

@@ -126,13 +126,13 @@ class _Link:
         answers = self._answers
         return not answers.is_lost and answers.loop.time() - answers.since < _FRESH
 
-    async def ask(self, packed: bytes, count: int, within: float) -> list[Any]:
+    def ask(self, packed: bytes, count: int, within: float) -> asyncio.Future[list[Any]]:
         answered = self._answers.expect(count, within)
         try:
             self._transport.write(packed)
         except RuntimeError as error:  # uvloop's, for a connection that was lost a moment ago
             raise ConnectionError(str(error)) from error
-        return await answered
+        return answered
 
     def abort(self) -> None:
         self._answers.end()

@@ -11,6 +11,7 @@ for a second one, they would deadlock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from duetime.errors import StoreUnavailable
@@ -87,14 +88,18 @@ class LaneBook:
         day are woken, so that they are not removed. The limit on lanes applies only to new work."""
         wanted = set(keys)
         for _ in range(LANE_TRIES):
-            missing = _unknown(wanted, self._homes)
-            if not missing:
+            if wanted <= self._homes.keys():
                 return {key: self._homes[key] for key in wanted}
+            missing = _unknown(wanted, self._homes)
             async with self._database.connection() as connection:
                 await self._find_homes(connection, missing)
                 if missing := _unknown(wanted, self._homes):
                     await self._wake(connection, missing, self.most if new_work else None)
         raise _too_fast()
+
+    def knows_homes(self, keys: AbstractSet[LaneKey]) -> bool:
+        """Whether `homes` of these needs no statement."""
+        return keys <= self._homes.keys()
 
     def forget_homes(self, keys: Iterable[LaneKey]) -> None:
         for key in keys:

@@ -48,7 +48,9 @@ class StreamsRole(Role, StreamQueueRole):
         for drawn in {stamp_of(job.id) for job in jobs}:  # one for all jobs of a millisecond
             if abs(drawn - now) > _MARGIN or drawn // _DAY not in self._days:
                 raise clocks_differ(moment(drawn), moment(now))
-        await self.lane_book.homes({job.lane for job in jobs}, new_work=True)
+        lanes = {job.lane for job in jobs}
+        if not self.lane_book.knows_homes(lanes):
+            await self.lane_book.homes(lanes, new_work=True)
         return as_carried(jobs)
 
     @retry_on_deadlock
