@@ -35,14 +35,14 @@ def run_command(
 ) -> None:
     """Run the `duetime` command with these settings. Commands that take an app get the framework's. `--reload` watches
     `folders` beside the working folder, unless their packages are installed. It ends the process."""
-    from duetime.cli.main import application
+    from duetime.cli.main import application_for
     from duetime.cli.reloading import hosted_folders
 
     os.environ |= {f"DUETIME_{name.upper()}": _text(value) for name, value in given.items() if value is not None}
     if arguments and arguments[0] in _WITH_APP:
         arguments = [arguments[0], app_name, *arguments[1:]]
     hosted_folders.set([Path(each) for each in folders if not _INSTALLED.intersection(Path(each).parts)])
-    application(args=list(arguments), prog_name=program)
+    application_for(arguments)(args=list(arguments), prog_name=program)
 
 
 def _text(value: object) -> str:
