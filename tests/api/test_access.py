@@ -206,7 +206,6 @@ async def test_a_stream_of_events_ends_with_its_key(api: Served, where: str) -> 
     headers = {"Authorization": f"Bearer {made['key']}"}
     async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         if where == "here":
             await api.post(f"/v1/admin/keys/{made['key_id']}/revoke")
             await api.post("/v1/jobs", {"task": "t"})
@@ -219,7 +218,6 @@ async def test_a_stream_of_events_outlives_a_store_that_is_away(api: Served) -> 
     key = await api.key(Role.VIEWER)
     async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {key}"}) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         lie = Lie(api.store, "key_by_hash")
         await eventually(lambda: lie.told)
         await api.post("/v1/jobs", {"task": "t"})

@@ -30,7 +30,6 @@ from tests.api.test_access import GUARDED, ask, path_of
 from tests.contract.hands import LEASE, hand
 from tests.support.served import Answer, Served
 from tests.support.signing import ISSUER, jwks, token
-from tests.support.waiting import eventually
 
 OPEN = {endpoint.name for endpoint in ENDPOINTS if endpoint.scoped}
 LATER = "2030-01-01T00:00:00Z"
@@ -491,7 +490,6 @@ async def test_a_stream_of_events_tells_a_user_of_its_own_only(api: Served) -> N
     headers = {"Authorization": f"Bearer {token('ann')}"}
     async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         bobs = await world(api, "bob")
         both = [{"task": "greet", "owner": owner, "run_at": LATER} for owner in ("bob", "ann", "bob")]
         made = (await api.post("/v1/jobs/batch", both)).json["items"]
@@ -511,7 +509,6 @@ async def test_a_stream_beats_also_while_others_are_busy(api: Served, monkeypatc
     await register(api)
     async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {token('ann')}"}) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         for _ in range(3):
             await api.post("/v1/jobs", {"task": "greet", "owner": "bob", "run_at": LATER})
             assert (await stream.content.readuntil(b"\n\n")).endswith(b": still here\n\n")
@@ -541,7 +538,6 @@ async def test_streams_with_a_scope_ask_the_store_once_for_a_page(api: Served, m
             headers = {"Authorization": f"Bearer {token(owner)}"}
             streams.append(await opened.enter_async_context(api.http.get(f"{api.url}/v1/events", headers=headers)))
             await streams[-1].content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         for number in range(8):
             for owner in ("ann", "bob", "cat", "dan"):
                 await api.post("/v1/jobs", {"task": "greet", "owner": owner, "run_at": LATER, "name": f"{number}"})
@@ -556,7 +552,6 @@ async def test_a_stream_ends_when_its_issuer_narrows_the_scope(api: Served) -> N
     await register(api)
     async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {token('ann')}"}) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         await api.ask("PUT", "/v1/issuers/app", {"issuer": ISSUER, "jwks": jwks(), "tag": "public"})
         await api.post("/v1/jobs", {"task": "greet", "owner": "ann"})
         assert b"event:" not in await stream.read()

@@ -19,7 +19,6 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import hash_of
 from duetime.model.session import EVERYWHERE, MOST_AGENT
 from tests.support.served import Answer, Served, served
-from tests.support.waiting import eventually
 
 SESSION = "duetime_session"
 SECURE = f"__Host-{SESSION}"
@@ -121,7 +120,6 @@ async def test_a_stream_ends_with_its_session(api: Served) -> None:
     session_id = await own_id(api, cookie)
     async with api.http.get(f"{api.url}/v1/events", headers=cookie) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         await api.post(f"/v1/sessions/{session_id}/revoke")
         await api.post("/v1/jobs", {"task": "t"})
         assert b"event:" not in await asyncio.wait_for(stream.read(), 12)

@@ -18,7 +18,6 @@ from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
 from tests.support.served import Answer, Served, served
 from tests.support.signing import ISSUER, claims, jwk, jwks, part, pem, private_key, token
-from tests.support.waiting import eventually
 
 HOUR = 3600
 
@@ -180,7 +179,6 @@ async def test_a_deleted_issuer_stops_at_once(api: Served) -> None:
     headers = {"Authorization": f"Bearer {text}"}
     async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
         await stream.content.readuntil(b"\n\n")
-        await eventually(lambda: api.service.events.is_listening)
         assert (await api.ask("DELETE", "/v1/issuers/app")).status == 200
         assert await status(api, text) == 401
         await api.post("/v1/jobs", {"task": "t", "owner": "ann"})

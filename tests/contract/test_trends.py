@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from duetime.model.trends import HOUR, KEPT, MINUTE, Pace, added, percentiles, seconds_of, size_of, stepped
+from duetime.model.trends import HOUR, KEPT, MINUTE, Pace, added, percentiles, stepped
 from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
 from tests.contract.worlds import Time
@@ -84,9 +84,16 @@ async def test_minutes_and_hours_are_pruned(store: Store, time: Time) -> None:
     assert await store.trends.trends(TENANT, HOUR, first - HOUR) == []
 
 
-@pytest.mark.parametrize("seconds", [0, 0.0001, 0.0099, 0.0123, 0.5, 1, 59.9, 3600, 1e6])
-def test_a_size_class_is_exact_to_five_percent(seconds: float) -> None:
-    assert seconds_of(size_of(seconds)) == pytest.approx(seconds, rel=0.051, abs=1e-4)
+async def test_durations_are_counted_to_five_percent(store: Store, time: Time) -> None:
+    for seconds in (0, 0.0001, 0.0099, 0.0123, 0.5, 1, 59.9, 3600):
+        begin(time)
+        await run(store, time, 1, late=0, took=seconds)
+        ended = time.now
+        time.advance(seconds=75)
+        await counted(store, time)
+        ((_, pace),) = await store.trends.trends(TENANT, MINUTE, ended - MINUTE)
+        found = percentiles(pace.took)
+        assert found is not None and found.p50 == pytest.approx(seconds, rel=0.051, abs=1e-4)
 
 
 def test_percentiles_of_no_one_and_steps_without_anything() -> None:

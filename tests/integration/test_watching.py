@@ -128,7 +128,7 @@ async def test_what_happens_while_the_first_connection_is_broken_is_not_missed(s
     key = await served.key()
     async with wire_to(served.url) as wire, AsyncClient(wire.url, key) as client:
         watching = asyncio.ensure_future(anext(client.watch_events()))
-        await eventually(lambda: b": listening" in wire.seen and served.service.events.is_listening)
+        await eventually(lambda: b": listening" in wire.seen)
         wire.cut()
         made = (await served.post("/v1/jobs", {"task": "t"})).json["job_id"]
         wire.whole = True
@@ -139,7 +139,7 @@ async def test_what_happens_while_the_first_connection_is_broken_is_not_missed(s
 async def test_one_event_may_tell_of_a_large_batch(served: Served) -> None:
     async with AsyncClient(served.url, await served.key()) as client:
         watching = asyncio.ensure_future(anext(client.watch_events()))
-        await eventually(lambda: served.service.events.is_listening)
+        await eventually(lambda: served.service.events.read_until is not None)
         ids = [new_id() for _ in range(40_000)]
         await served.store.events.append_events(EventKind.SUBMITTED, DEFAULT_TENANT, ids)
         assert len((await asyncio.wait_for(watching, 20)).job_ids) == len(ids)

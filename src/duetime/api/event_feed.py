@@ -108,11 +108,6 @@ class EventHub:
         """The position up to which all listeners have got everything."""
         return self._mark
 
-    @property
-    def is_listening(self) -> bool:
-        """Whether this server reads events now."""
-        return self._tail is not None and not self._tail.done()
-
     async def close(self) -> None:
         await end_tasks([self._tail])
         self._tail = None

@@ -6,7 +6,6 @@ tenants and issuers cannot be guessed. The reason is logged. What is wrong with 
 signature is said.
 """
 
-import logging
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
@@ -21,7 +20,6 @@ from duetime.model.issuer import StoredIssuer, tenant_named_in
 from duetime.model.tenant import Tenant
 from duetime.store.protocol.store import Store
 
-log = logging.getLogger("duetime.api")
 _clock = SystemClock()
 _MOST_NAME = 255
 

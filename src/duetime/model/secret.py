@@ -7,9 +7,6 @@ import msgspec
 
 from duetime.model.access import Role
 
-SUBMITTING = ("admin", "operator", "submitter")
-"""The roles whose jobs may use secrets. A root key may use every secret."""
-
 
 class SecretBinding(msgspec.Struct, frozen=True):
     """Where a secret may be sent, and which roles may use it in a job."""

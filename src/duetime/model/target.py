@@ -298,7 +298,6 @@ Target = HttpTarget | GrpcTarget | ShellTarget | BrokerTarget | KubernetesTarget
 """What callers may submit."""
 AnyTarget = Target | EmailTarget
 """What can be executed."""
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyTarget] = msgspec.json.Decoder(AnyTarget)
 
 

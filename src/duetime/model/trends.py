@@ -115,12 +115,6 @@ def seconds_of(size: int) -> float:
     return (digits + (0.5 if magnitude else 0.0)) * 10.0**magnitude * _UNIT
 
 
-def size_of(seconds: float) -> int:
-    """As the statement `pace` computes it."""
-    text = str(max(0, int(seconds / _UNIT)))
-    return max(0, len(text) - 2) * 100 + int(text[:2])
-
-
 class TrendStep(NamedTuple):
     at: datetime
     pace: Pace

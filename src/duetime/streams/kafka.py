@@ -46,7 +46,6 @@ _KEEP = 5.0
 """Seconds for which the age of the oldest message is kept: reading it means fetching it."""
 _KEPT_FOR = 300.0
 """Seconds for which the retention of a topic is cached."""
-_NO_COMMIT = -1
 
 
 class KafkaBroker:

@@ -31,7 +31,6 @@ _TIMEOUT = 5.0
 """Seconds for an answer, without those of a long poll."""
 _ATTEMPTS = 2
 _PAUSE = 0.1
-_PASSING = ("ThrottlingException", "RequestThrottled", "InternalError")
 _CONNECTIONS = 100
 _LARGEST_ANSWER = 64 * 1024**2
 _REMEDY = "check the address, the network and the credentials"

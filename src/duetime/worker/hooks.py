@@ -90,8 +90,6 @@ class FailedAttempt(EndedAttempt):
     """Its traceback as text, also from a child process."""
 
 
-SuccessHook = Callable[[SucceededAttempt[Any]], Awaitable[object] | object]
-FailureHook = Callable[[FailedAttempt], Awaitable[object] | object]
 Hook = Callable[[Any], Awaitable[object] | object]
 
 

@@ -4,7 +4,6 @@ A provider is chosen by the issuer that an unchecked token names, and then decid
 rules. A token of one provider, or for another program, is nothing to the others.
 """
 
-import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -23,7 +22,6 @@ from duetime.model.identity import EMAIL, EMAIL_VERIFIED, Identity, TenantGrant,
 from duetime.model.issuer import LONGEST_LIFETIME
 from duetime.settings import Settings
 
-log = logging.getLogger("duetime.api")
 _clock = SystemClock()
 _MOST_ID_TOKEN = 64 * 1024
 """Characters. It comes from the provider itself, and may list hundreds of groups."""

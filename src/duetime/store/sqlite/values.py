@@ -47,10 +47,6 @@ def identity(body: bytes) -> UUID:
     return found
 
 
-def maybe_bytes(identity: UUID | None) -> bytes | None:
-    return None if identity is None else identity.bytes
-
-
 def packed(identities: Iterable[UUID]) -> bytes:
     return b"".join([identity.bytes for identity in identities])
 
