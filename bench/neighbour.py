@@ -3,7 +3,7 @@
 Also beside a tenant with 3,000 jobs that fire each second and 40,000 ready runs, without a limit on its fires: how long
 the runs of others wait from their submission to their claim. There, one process fires, works and submits.
 
-Compared with one tenant alone: the limit and the peers have no tenants.
+The comparison is with one tenant alone, because neither the limit nor the peers have tenants.
 """
 
 import asyncio

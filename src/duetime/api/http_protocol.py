@@ -74,7 +74,7 @@ def bounded(connections: Connections) -> "type[BoundedProtocol]":
 class BoundedProtocol(HttpToolsProtocol):
     table: Connections
     handshake: Handshake | None = None
-    """What the connection was in the table until now, with TLS."""
+    """With TLS, the entry of the connection in the table during its handshake. This protocol takes its place."""
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **more: Any) -> None:
         super().__init__(config, server_state, app_state, **more)
@@ -88,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._chunk: bytes | None = None
         """The chunk that is being read, if it begins with a message."""
         self._is_inside = False
-        """Whether a message has begun, and has not ended."""
+        """Whether a message has begun and has not ended."""
         self._is_in_head = False
         self._has_head = False
         """Whether a head has ended in the chunk."""

@@ -23,7 +23,8 @@ class ColdRetention:
         self._of_tenants = of_tenants or {}
 
     def split(self, table: Any, day: int, tenant_id: int) -> list[tuple[int, Any]]:
-        """The rows of a tenant's day by the day on which they are deleted. Rows that are not kept are left out."""
+        """The rows of one day of a tenant, grouped by the day on which they are deleted. Rows that are not archived are
+        left out."""
         pa, pc = arrow.core, arrow.compute
         default = self._of_tenants.get(tenant_id, self._default)
         options = table.column("options")
@@ -44,6 +45,7 @@ class ColdRetention:
 
 
 def _days(seconds: float) -> int:
-    """Of a job."""
+    """For how many days a job's own retention keeps rows. A longer one than a month is rounded up to whole months, so
+    that there are few groups."""
     days = -(-timedelta(seconds=seconds) // _DAY)
     return days if days <= _MONTH else -(-days // _MONTH) * _MONTH

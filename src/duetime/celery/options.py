@@ -71,7 +71,7 @@ class Retrying(msgspec.Struct, frozen=True):
     on: tuple[type[BaseException], ...] = ()
     not_on: tuple[type[BaseException], ...] = ()
     backoff: float = 0.0
-    """Seconds of the first wait that doubles; 0: each wait is `delay`."""
+    """Seconds of the first wait. Each further wait is twice as long. 0: every wait is `delay`."""
     longest: float = 600.0
     jitter: bool = True
 
@@ -81,7 +81,7 @@ class Retrying(msgspec.Struct, frozen=True):
 
 
 def read_retrying(given: dict[str, Any]) -> Retrying:
-    """Take the options of retries out of those of a decorator."""
+    """Remove the options about retries from those of a decorator, and return their meaning."""
     more = dict(given.pop("retry_kwargs", None) or {})
     limit = more.pop("max_retries", given.pop("max_retries", 3))
     delay = more.pop("countdown", given.pop("default_retry_delay", 180))

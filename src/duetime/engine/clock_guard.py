@@ -90,7 +90,8 @@ class ClockGuard:
         return monotonic() >= self._steady_at
 
     async def trusted_now(self) -> datetime:
-        """The time from which ages are counted back."""
+        """The current time for everything that is done at an age, such as deletion. It does not follow a step of the
+        clock at once: see `Ages`."""
         async with self._turn:
             seen, at, _ = await self._read()
             trusted = self._ages.count_from(seen.now, at, seen.trusted_at)

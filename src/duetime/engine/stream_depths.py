@@ -24,7 +24,7 @@ _ANSWERED = 2.0
 _HELD = 20.0
 """Seconds for which a worker may hold a run that has neither ended nor landed."""
 _GLANCE = 0.3
-"""Seconds that a list waits for it."""
+"""Seconds for which a list of queues waits for a sample."""
 _WINDOW = timedelta(seconds=WINDOW)
 _MOST_TENANTS = 10_000
 
@@ -97,7 +97,7 @@ class StreamDepths:
         return await asyncio.shield(sampling)
 
     async def glance(self, tenant_id: int, queues: Iterable[StreamQueue]) -> Sample:
-        """The same, or an older sample if brokers do not answer at once."""
+        """Like `sample`, but returns an older sample if brokers do not answer at once."""
         try:
             async with asyncio.timeout(_GLANCE):
                 return await self.sample(tenant_id, queues)

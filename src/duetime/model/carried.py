@@ -73,7 +73,7 @@ def why_stored(job: NewJob) -> str | None:
 def _needs_store(body: bytes) -> str | None:
     options = decode_options(body)
     if options.at_most_once:
-        return "delivery"  # a carried start is not fenced
+        return "delivery"  # the start of a run in a stream is not fenced
     if options.payload_ref is not None and options.payload_ref.startswith("pay_"):
         return "payload_ref"  # only a row keeps the payload from being removed
     return next((name for name in ("concurrency_key", "rate_key", "breaker_key") if getattr(options, name)), None)

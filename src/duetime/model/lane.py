@@ -51,7 +51,7 @@ class Trial(StoredEnum):
 
 
 def trial_after(lost: int) -> Trial:
-    """How a run is tried that has lost so many workers."""
+    """The trial level of a run that has lost this many workers."""
     return Trial(min(lost, Trial.ALONE))
 
 

@@ -14,7 +14,7 @@ class SecretBinding(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     """As `targets/secret_hosts.py` parses them. A secret is sent to no other host."""
     roles: tuple[str, ...] = ()
-    """None: every role that may submit."""
+    """Empty: every role that may submit."""
 
     def may_be_named_by(self, role: Role | None) -> bool:
         """Whether a job of this role may use it; None is a process with direct database access."""

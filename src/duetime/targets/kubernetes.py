@@ -119,7 +119,7 @@ class KubernetesRunner:
                 FailureClass.NETWORK, "not started: the service cannot log in to the cluster; its log says why"
             )
         except KubeError as error:
-            if not error.status:  # the text has the operator's addresses
+            if not error.status:  # its text names addresses of the operator: it goes to the log only
                 log.warning("%s: %s", attempt.message_id, reason_of(error))
                 return failed(FailureClass.NETWORK, "not started: the cluster cannot be reached; the log says why")
             kind = FailureClass.TARGET_FAILED if error.may_retry else FailureClass.TARGET_REFUSED

@@ -7,11 +7,13 @@ from typing import Generic, Protocol, TypeVar
 from duetime.clock import monotonic
 
 _GRAIN = 0.05
+"""Seconds from one turn of the wheel to the next."""
 _FRESH = -1
+"""The bucket of an entry that is not sorted yet."""
 
 
 class Entry(Protocol):
-    """An entry of the wheel, which records the entry's bucket on it."""
+    """Something with a deadline. The wheel notes in `bucket` where it keeps the entry; None: nowhere."""
 
     bucket: int | None
 

@@ -67,13 +67,15 @@ def _otherwise_bounded(old: Schedule, given: Mapping[str, Any], removed: Set[str
     if beside := sorted(named - _BY_ITSELF):
         raise InvalidInput("cannot change without the time", field=beside[0], remedy=_WITH_TIME)
     if "start_at" in named and (isinstance(old, RRule) or (isinstance(old, Every) and old.said is not None)):
-        raise InvalidInput("this schedule is counted from its start", field="start_at", remedy="also set rrule or when")
+        raise InvalidInput(
+            "cannot change alone: this schedule is counted from it", field="start_at", remedy="also set rrule or when"
+        )
     changes: dict[str, Any] = {"end_at": None, "exclude": None}
     bounds = {**_bounds(old), **given}
     zone = bounds.pop("tz", None)
     if zone is not None:
         if isinstance(old, Every) and old.said is not None:
-            raise InvalidInput("an interval in words is counted in its zone", field="tz", remedy="also set when")
+            raise InvalidInput("cannot change alone for an interval in words", field="tz", remedy="also set when")
         changes["zone"] = check_zone(zone)
     if "start_at" not in named:
         kept = msgspec.structs.replace(old, **changes)

@@ -129,8 +129,9 @@ class Resealed(NamedTuple):
 
 
 def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRows:
-    """What a `stale_…` statement returned: rows with other keys, and the last row that it looked at, unless there were
-    more of the former than one transaction re-encrypts."""
+    """The result of a `stale_…` statement, which checks up to `window` rows and returns those that are encrypted with
+    another key. If it returned as many as one transaction re-encrypts, the next page begins after the last of them,
+    otherwise after the last row that was checked."""
     found = [
         SealedRow(
             tuple(row[f"key_{place}"] for place in range(len(table.first))),

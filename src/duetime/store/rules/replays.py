@@ -27,13 +27,14 @@ class Repeat(NamedTuple):
 
 
 def repeat_id(old: UUID, job_id: UUID, now: datetime, nonce: bytes) -> UUID:
-    """The nonce and the old run make the new id unique among the runs of the job. It sorts after the old id, which a
-    process with a fast clock may have drawn: the last run of a job is the newest."""
+    """The id of the run that replays `old`. It is computed from the nonce and the old id, so it is unique among the
+    runs of the job. It sorts after the old id, even if the process that made that had a fast clock: the newest run of a
+    job must have the last id."""
     return run_id(job_id, max(now, time_of(old) + timedelta(milliseconds=1)), nonce + old.bytes)
 
 
 def is_new_repeat(run: Run, old: UUID, nonce: bytes) -> bool:
-    """Whether the request with this nonce has made this run; an earlier one may have."""
+    """Whether the request with this nonce has made this run. Otherwise an earlier request has."""
     return run.id == repeat_id(old, run.job_id, run.due_at, nonce)
 
 

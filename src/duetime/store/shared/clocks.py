@@ -8,7 +8,7 @@ from duetime.store.shared.transaction import SharedRole, found
 
 _SHIFT_EVERY = 5.0
 _SHIFT_SHARE = 0.01
-"""It takes this part of the time at the most: it reads all limits, and a tenant may have one for each customer."""
+"""The largest share of the time that it takes: it reads all limits, and a tenant may have one for each customer."""
 
 
 class ClockRole(SharedRole):
@@ -49,7 +49,7 @@ class ClockRole(SharedRole):
         self.ready.announce(await self.transactions.execute("advance_lines"))
 
     async def shift_back_in_turn(self) -> None:
-        """Now and then, without being asked: no process need have seen the step."""
+        """Call `shift_back` every few seconds: the clock may have stepped back while no process watched it."""
         began = monotonic()
         if began >= self._shift_at:
             self._shift_at = began + _SHIFT_EVERY

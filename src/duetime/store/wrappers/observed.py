@@ -112,7 +112,7 @@ class StoreObserver:
         self.did("claim", began, len(claimed))
         self.meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
         if self.tracer is not None:
-            # A lane that was not read here yet is another node's: its runs were claimed all the same.
+            # This node may not know a lane yet that another node created: its runs are claimed, but not traced here.
             placed = [(run, self._lanes.get(run.lane_id)) for run in claimed if run.options is not None]
             messages = [message_of(run, lane) for run, lane in placed if lane is not None]
             self.tracer.claimed(messages, at, _moment(self.tracer))
