@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.attempt import Claimed
-from duetime.model.job import NewJob, decode_options
+from duetime.model.job import CARRIED_OPTIONS, NewJob, Options, decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import NOW, After, Cron, Every, Once, RRule, Schedule
 
@@ -71,12 +71,23 @@ def why_stored(job: NewJob) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _needs_store(body: bytes) -> str | None:
-    options = decode_options(body)
-    if options.at_most_once:
-        return "delivery"  # the start of a run in a stream is not fenced
-    if options.payload_ref is not None and options.payload_ref.startswith("pay_"):
-        return "payload_ref"  # only a row keeps the payload from being removed
-    return next((name for name in ("concurrency_key", "rate_key", "breaker_key") if getattr(options, name)), None)
+    return option_of_store(decode_options(body))
+
+
+def option_of_store(options: Options) -> str | None:
+    """The first option that a stream cannot carry: one that is set, and that `CARRIED_OPTIONS` does not declare."""
+    usual = type(options)()
+    for name in options.__struct_fields__:
+        value = getattr(options, name)
+        if value == getattr(usual, name):
+            continue
+        if name == "at_most_once":
+            return "delivery"  # the start of a run in a stream is not fenced
+        if name == "payload_ref" and value.startswith("pay_"):
+            return "payload_ref"  # only a row keeps the payload from being removed
+        if name not in CARRIED_OPTIONS:
+            return name
+    return None
 
 
 def _schedule_option(schedule: Schedule) -> str:

@@ -87,6 +87,22 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.overlap != "allow" or self.max_runs is not None or self.misfire.mode == "skip"
 
 
+CARRIED_OPTIONS = frozenset(
+    {
+        "name",
+        "tags",
+        "retry",
+        "owner",
+        "payload_ref",
+        "warn_after",
+        "expires_in",
+        "retention",
+        "archive_retention",
+        "traceparent",
+    }
+)
+"""The fields of `Options` that a run in a stream may have: nothing has to read them before a worker has the message. A
+job that sets any other field goes to the store."""
 DEFAULT_OPTIONS = Options()
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Options)
