@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from duetime.clock import monotonic
-from duetime.errors import NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import GrpcTarget
 from duetime.process.loading import load
 from duetime.targets import signatures
-from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
+from duetime.targets.address_guard import AddressGuard, Lookup, system_lookup, without_addresses
 from duetime.targets.messages import (
     find_method,
     make_request,
@@ -32,6 +31,7 @@ from duetime.targets.messages import (
     require_grpc,
     split_method,
 )
+from duetime.targets.not_sent import NOT_SENT, not_sent
 from duetime.targets.redaction import Redactor
 from duetime.targets.reflection import reflected
 from duetime.targets.target_attempt import TargetAttempt
@@ -93,12 +93,8 @@ class GrpcCaller:
                 return await self._call(target, attempt)
         except TimeoutError:
             return Failed(Failure(FailureClass.TIMEOUT, f"no answer within {attempt.limit:g} s"))
-        except AddressRefused as error:
-            return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
-        except NotFound as error:
-            return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
-        except (SealBroken, NoEncryptionKey) as error:
-            return Failed(Failure(FailureClass.ERROR, f"not called: {error}", final=True))
+        except NOT_SENT as error:
+            return not_sent(error, "not called")
         except AioRpcError as error:
             return _judge(error, attempt.redactor)
         except OSError as error:

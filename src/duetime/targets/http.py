@@ -22,14 +22,13 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from duetime.duration import parse_duration
-from duetime.errors import InvalidInput, NoCredentials, NoEncryptionKey, NotFound, SealBroken
+from duetime.errors import InvalidInput, NoCredentials
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.target import AwsSignature, HttpTarget
 from duetime.targets import signatures
 from duetime.targets.address_guard import (
     AddressGuard,
-    AddressRefused,
     Lookup,
     refused_address,
     system_lookup,
@@ -38,6 +37,7 @@ from duetime.targets.address_guard import (
 from duetime.targets.authorization import Authorization, Authorized
 from duetime.targets.aws import aws_failure
 from duetime.targets.completion_link import Completable, CompletionLinks
+from duetime.targets.not_sent import NOT_SENT, not_sent
 from duetime.targets.redaction import Redactor
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place, check_url, same_host
@@ -85,21 +85,17 @@ class HttpCaller:
         except TimeoutError:
             text = f"no complete answer within {attempt.limit:g} s"
             return Failed(Failure(FailureClass.TIMEOUT, text))
-        except AddressRefused as error:
-            return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
+        except NOT_SENT as error:
+            return not_sent(error, "not called")
         except InvalidInput as error:
             return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
-        except NotFound as error:
-            return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
-        except (SealBroken, NoEncryptionKey) as error:
-            return Failed(Failure(FailureClass.ERROR, f"not called: {error}", final=True))
         except NoCredentials as error:
             kind = FailureClass.TARGET_FAILED if error.may_retry else FailureClass.TARGET_REFUSED
             return Failed(Failure(kind, f"not called: {error}"))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             refused = refused_address(error)
             if refused is not None:
-                return Failed(Failure(FailureClass.NETWORK, f"not called: {refused}"))
+                return not_sent(refused, "not called")
             return Failed(Failure(FailureClass.NETWORK, _network_text(error, attempt.redactor)))
 
     async def close(self) -> None:

@@ -179,8 +179,8 @@ def start_limit(target: KubernetesTarget) -> timedelta:
     return _wait(target.start_within, "start_within")
 
 
-def failed(kind: FailureClass, text: str, *, final: bool = False) -> Failed:
-    return Failed(Failure(kind, bounded(text, _TEXT), final=final))
+def failed(kind: FailureClass, text: str) -> Failed:
+    return Failed(Failure(kind, bounded(text, _TEXT)))
 
 
 def _failure(

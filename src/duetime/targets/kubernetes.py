@@ -25,7 +25,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.clock import monotonic
-from duetime.errors import DuetimeError, NoCredentials, NoEncryptionKey, NotFound, SealBroken, reason_of
+from duetime.errors import DuetimeError, NoCredentials, NotFound, reason_of
 from duetime.model.attempt import AttemptState
 from duetime.model.failure import FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
@@ -57,6 +57,7 @@ from duetime.targets.kube_job import (
     start_limit,
     waiting_for,
 )
+from duetime.targets.not_sent import NOT_SENT, not_sent
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.vault import Vault
 
@@ -109,10 +110,8 @@ class KubernetesRunner:
             if not attempt.goes_on():
                 await asyncio.shield(self._end(self._api(target.cluster), target.namespace, name))
             raise
-        except NotFound as error:
-            return failed(FailureClass.ERROR, f"not started: {error}")
-        except (SealBroken, NoEncryptionKey) as error:
-            return failed(FailureClass.ERROR, f"not started: {error}", final=True)
+        except NOT_SENT as error:
+            return not_sent(error, "not started")
         except NoCredentials as error:
             log.warning("%s: %s", attempt.message_id, reason_of(error))
             return failed(

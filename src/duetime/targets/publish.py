@@ -14,15 +14,16 @@ from typing import assert_never
 
 import msgspec
 
-from duetime.errors import MessageRefused, NoEncryptionKey, NotFound, SealBroken, StreamUnavailable
+from duetime.errors import MessageRefused, StreamUnavailable
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import AtBroker, AtKafka, AtRabbit, AtRedis, AtSqs, BrokerTarget
 from duetime.streams.external.protocol import Message, Publisher
-from duetime.targets.address_guard import AddressRefused, Lookup, refused_address, system_lookup, without_addresses
+from duetime.targets.address_guard import Lookup, refused_address, system_lookup, without_addresses
 from duetime.targets.broker_links import BrokerLinks, server_at
 from duetime.targets.broker_rules import BrokerRules, adapter_of, region_of
 from duetime.targets.http import guarded_session
+from duetime.targets.not_sent import NOT_SENT, not_sent
 from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place
 from duetime.targets.values import encoded_body, filled, login_of
@@ -47,18 +48,14 @@ class BrokerCaller:
         except TimeoutError:
             text = f"no acknowledgement within {attempt.limit:g} s: the message may have been published"
             return Failed(Failure(FailureClass.TIMEOUT, text))
-        except AddressRefused as error:
-            return Failed(Failure(FailureClass.NETWORK, f"not published: {error}"))
-        except NotFound as error:
-            return Failed(Failure(FailureClass.ERROR, f"not published: {error}"))
-        except (SealBroken, NoEncryptionKey) as error:
-            return Failed(Failure(FailureClass.ERROR, f"not published: {error}", final=True))
+        except NOT_SENT as error:
+            return not_sent(error, "not published")
         except MessageRefused as error:
             return Failed(Failure(FailureClass.TARGET_REFUSED, _shown(error, attempt)))
         except (StreamUnavailable, OSError) as error:
             refused = refused_address(error)
             if refused is not None:
-                return Failed(Failure(FailureClass.NETWORK, f"not published: {refused}"))
+                return not_sent(refused, "not published")
             return Failed(Failure(FailureClass.NETWORK, _shown(error, attempt)))
 
     async def close(self) -> None:
