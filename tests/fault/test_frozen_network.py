@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -22,8 +21,8 @@ from duetime.model.firing import Decided, DueJob
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Every
 from duetime.model.worker import WorkerInfo
-from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres import database as database_module
+from duetime.store.postgres import reaping
 from duetime.store.postgres.database import SQL
 from duetime.worker.capacity import WorkerLimits
 from duetime.worker.context import Context
@@ -31,6 +30,7 @@ from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker
 from tests.support.proxy import Proxy, proxy_to
+from tests.support.stores import opened
 from tests.support.waiting import eventually
 
 LEASE = timedelta(seconds=3)
@@ -41,16 +41,6 @@ ENDS_SOON = database_module._ENDS_BY_ITSELF.replace("'30s'", "'5s'")
 async def proxy(database: str) -> AsyncIterator[Proxy]:
     async with proxy_to(database) as proxy:
         yield proxy
-
-
-@asynccontextmanager
-async def opened(dsn: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(dsn)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def test_a_worker_that_is_cut_off_stops_its_runs_before_anyone_else_can_start_them(

@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +16,7 @@ from duetime.store.protocol.store import Hint
 from tests.contract.hands import job, submit
 from tests.contract.worlds import execute
 from tests.support.postgres import Server, free_port, installed
+from tests.support.stores import opened
 from tests.support.waiting import eventually
 
 
@@ -47,16 +48,6 @@ def pair() -> Iterator[Pair]:
 async def migrate(dsn: str) -> None:
     async with opened(dsn) as store:
         await store.migrate()
-
-
-@asynccontextmanager
-async def opened(dsn: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(dsn)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def test_every_connection_follows_the_primary(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

@@ -15,8 +15,9 @@ from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
 from duetime.store.rules.list_pages import BOUND, LIVE_BOUND, MOST_WALKED, SPARSE_BOUND
 from duetime.store.shared.figure_rows import CAP, COUNTED, LOOKED_AT
-from tests.support.plans import PlanLog, Reads, explained
+from tests.support.plans import PlanLog, Reads, explained_database
 from tests.support.postgres import Server
+from tests.support.stores import filled
 
 ROWS = 100_000
 RECURRING = 200
@@ -64,22 +65,14 @@ insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, l
 
 @pytest.fixture(scope="module")
 def full_database(postgres: Server) -> Iterator[str]:
-    name = f"lists_{new_id().hex}"
-    dsn = postgres.create_database(name)
-    explained(dsn, name)
-    yield dsn
-    postgres.drop_database(name)
+    with explained_database(postgres) as dsn:
+        yield dsn
 
 
 @pytest.fixture
 async def store(full_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(full_database, pool_size=1)
-    await store.open()
-    if await store.migrate():
-        async with store.database.connection() as connection:
-            await connection.execute(_FILL, timeout=120)
-    yield store
-    await store.close()
+    async with filled(full_database, _FILL) as store:
+        yield store
 
 
 LISTS = {

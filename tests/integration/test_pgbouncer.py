@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -13,7 +14,6 @@ import msgspec
 import pytest
 
 from chaos.real.bouncer import Bouncer, program
-from duetime import App, RunState
 from duetime.engine.reaper import judge
 from duetime.errors import StoreUnavailable
 from duetime.node.diagnosis import diagnose
@@ -22,14 +22,17 @@ from duetime.store.postgres.database import MARK, SQL
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.awake_lanes import LaneFollower
 from tests.contract.hands import hand, job, submit
+from tests.support import stores
+from tests.support.pooler import work_through
 from tests.support.postgres import Server
 from tests.support.waiting import eventually
-from tests.support.working import ended, quick_settings, working
+from tests.support.working import quick_settings
 
 needs_pgbouncer = pytest.mark.skipif(
     program() is None,
     reason="PgBouncer is not installed: install your system's pgbouncer, or name it in DUETIME_TEST_PGBOUNCER",
 )
+opened = partial(stores.opened, prepared=False)
 
 
 @pytest.fixture
@@ -62,16 +65,6 @@ async def test_doctor_finds_the_pooler(postgres: Server, migrated: str, folder: 
         assert [each.status async for each in diagnose(direct) if each.check == "pooler"] == ["ok"]
 
 
-@asynccontextmanager
-async def opened(dsn: str, **how: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(dsn, prepared=False, direct=how.get("direct"))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def test_no_statement_makes_the_driver_ask_for_types(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The query for it takes seconds where the server compiles it, as it does behind a pooler."""
 
@@ -90,25 +83,7 @@ async def test_no_statement_makes_the_driver_ask_for_types(migrated: str, monkey
 @needs_pgbouncer
 async def test_everything_works_and_nothing_goes_astray(migrated: str, postgres: Server, folder: Path) -> None:
     async with bouncing(postgres, folder, migrated) as bouncer:
-        settings = msgspec.structs.replace(quick_settings(bouncer.dsn), prepared_statements="off")
-        async with App(settings=settings) as app:
-
-            @app.task
-            async def double(number: int) -> int:
-                return 2 * number
-
-            @app.task
-            async def never() -> None:
-                await asyncio.Event().wait()
-
-            async with working(app):
-                receipts = await app.submit_many([double.bind(number=number) for number in range(50)])
-                runs = [await ended(app, receipt) for receipt in receipts]
-                assert [run.value for run in runs] == [2 * number for number in range(50)]
-                await app.schedule(double.bind(number=1), every="1h", key="hourly")
-                stopped = await never.submit()
-                await app.cancel(stopped)
-                assert (await ended(app, stopped)).state is RunState.CANCELLED
+        await work_through(bouncer.dsn)
         complaints = [line for line in bouncer.log.read_text().splitlines() if "WARNING" in line or "ERROR" in line]
         assert complaints == []
 

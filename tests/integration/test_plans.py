@@ -25,8 +25,9 @@ from duetime.model.worker import Seat, WorkerInfo
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.ready import Announcement
 from tests.support.databases import FOR_EVER
-from tests.support.plans import PlanLog, Reads, explained
+from tests.support.plans import PlanLog, Reads, explained_database
 from tests.support.postgres import Server
+from tests.support.stores import filled
 from tests.support.unclaimed import unclaimed
 
 ROWS = 200_000
@@ -55,23 +56,14 @@ select md5(number::text)::uuid, at, at from generate_series(1, {ROWS}) as number
 @pytest.fixture(scope="module")
 def full_database(postgres: Server) -> Iterator[str]:
     """A million runs and a million jobs; made once."""
-    name = f"plans_{new_id().hex}"
-    dsn = postgres.create_database(name)
-    explained(dsn, name)
-    yield dsn
-    postgres.drop_database(name)
+    with explained_database(postgres) as dsn:
+        yield dsn
 
 
 @pytest.fixture
 async def store(full_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(full_database, pool_size=1)
-    await store.open()
-    if await store.migrate():
-        async with store.database.connection() as connection:
-            for script in (_RUNS, _JOBS):
-                await connection.execute(script, timeout=300)
-    yield store
-    await store.close()
+    async with filled(full_database, _RUNS, _JOBS) as store:
+        yield store
 
 
 @pytest.fixture
@@ -287,27 +279,19 @@ select gen_random_uuid(), gen_random_uuid(), 1, 1 + number % 200, 1, 1, 0, {Atte
 
 async def test_what_ended_lately_is_not_compared_with_all_lanes(postgres: Server, plan_log: PlanLog) -> None:
     """Scans of tables and indexes are forbidden where the end of history is read: each row may not look up its lane."""
-    name = f"plans_{new_id().hex}"
-    dsn = postgres.create_database(name)
-    explained(dsn, name)
-    store = PostgresStore(dsn, pool_size=1)
-    await store.open()
-    try:
-        await store.migrate()
-        jobs = [prepare(task="nothing", args={}, max_payload=100, queue=f"q{number}") for number in range(200)]
-        await store.intake.submit(DEFAULT_TENANT, jobs)
-        async with store.database.connection() as connection:
-            await connection.execute(_ENDED)
-        activity = await store.demand.activity(timedelta(hours=1))
-        assert sum(queue.ended for queue in activity.queues.values()) == 3000
-        await store.figures.recent(DEFAULT_TENANT, timedelta(hours=1), timedelta(minutes=1))
-        plans = [plan for plan in plan_log.plans() if "CTE tail" in plan and "on lanes n" in plan]
-        assert len(plans) == 2
-        for plan in plans:
-            assert not re.search(r"Join Filter: .*lane_id", plan), plan
-    finally:
-        await store.close()
-        postgres.drop_database(name)
+    with explained_database(postgres) as dsn:
+        async with filled(dsn) as store:
+            jobs = [prepare(task="nothing", args={}, max_payload=100, queue=f"q{number}") for number in range(200)]
+            await store.intake.submit(DEFAULT_TENANT, jobs)
+            async with store.database.connection() as connection:
+                await connection.execute(_ENDED)
+            activity = await store.demand.activity(timedelta(hours=1))
+            assert sum(queue.ended for queue in activity.queues.values()) == 3000
+            await store.figures.recent(DEFAULT_TENANT, timedelta(hours=1), timedelta(minutes=1))
+            plans = [plan for plan in plan_log.plans() if "CTE tail" in plan and "on lanes n" in plan]
+            assert len(plans) == 2
+            for plan in plans:
+                assert not re.search(r"Join Filter: .*lane_id", plan), plan
 
 
 WAYS = (

@@ -1,19 +1,30 @@
 """What a database did for a piece of work: the plans it logged, and what its counters say was read."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
+from duetime.ids import new_id
 from duetime.store.postgres import PostgresStore
+from tests.support.postgres import Server
 from tests.support.waiting import eventually
 
 
-def explained(dsn: str, name: str) -> None:
-    """Have the plan of every statement on this database written to the server's log."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for setting in ("log_min_duration = 0", "log_nested_statements = on"):
-            connection.execute(f"load 'auto_explain'; alter database {name} set auto_explain.{setting}")
-        connection.execute(f"alter database {name} set session_preload_libraries = auto_explain")
+@contextmanager
+def explained_database(server: Server) -> Iterator[str]:
+    """A new database. The plan of every statement on it is written to the server's log."""
+    name = f"plans_{new_id().hex}"
+    dsn = server.create_database(name)
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for setting in ("log_min_duration = 0", "log_nested_statements = on"):
+                connection.execute(f"load 'auto_explain'; alter database {name} set auto_explain.{setting}")
+            connection.execute(f"alter database {name} set session_preload_libraries = auto_explain")
+        yield dsn
+    finally:
+        server.drop_database(name)
 
 
 class PlanLog:

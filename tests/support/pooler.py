@@ -14,7 +14,11 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
+
+from duetime import App, RunState
 from tests.support.addresses import dsn_through
+from tests.support.working import ended, quick_settings, working
 
 _SSL_REQUEST, _PROTOCOL = 80877103, 196608
 
@@ -128,3 +132,26 @@ async def pooler_to(dsn: str, *, size: int = 3) -> AsyncIterator[Pooler]:
         yield pooler
     finally:
         await pooler.close()
+
+
+async def work_through(dsn: str) -> None:
+    """Submit, schedule, cancel and execute through a pooler, without prepared statements."""
+    async with App(settings=msgspec.structs.replace(quick_settings(dsn), prepared_statements="off")) as app:
+
+        @app.task
+        async def double(number: int) -> int:
+            return 2 * number
+
+        @app.task
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        async with working(app):
+            receipts = await app.submit_many([double.bind(number=number) for number in range(50)])
+            runs = [await ended(app, receipt) for receipt in receipts]
+            assert [run.value for run in runs] == [2 * number for number in range(50)]
+            await app.schedule(double.bind(number=1), every="1h", key="hourly")
+            assert not (await app.schedule(double.bind(number=1), every="1h", key="hourly")).created
+            stopped = await never.submit()
+            await app.cancel(stopped)
+            assert (await ended(app, stopped)).state is RunState.CANCELLED
