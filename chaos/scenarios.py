@@ -51,6 +51,17 @@ class Scenario(NamedTuple):
 _FAILOVERS = {"kill": "kill leader", "switchover": "switch over", "cut": "cut off leader"}
 _MODES: tuple[Literal["synchronous", "asynchronous"], ...] = ("synchronous", "asynchronous")
 
+# Back by an hour and forward again, while all servers start anew.
+_CLOCK_RESTART = Scenario(
+    ("database clock and restart",),
+    seconds=70.0,
+    every=100.0,
+    lasts=25.0,
+    tasks=(0.05, 0.5, 2.0),
+    strengths=(-3600.0,),
+    demands=Demands(strikes=1),
+)
+
 SCENARIOS = {
     "kill": Scenario(
         ("kill worker", "kill server"),
@@ -108,26 +119,8 @@ SCENARIOS = {
         strengths=(300.0, -300.0),
         demands=Demands(strikes=2),
     ),
-    # Back by an hour and forward again, while all servers start anew.
-    "database-clock-restart": Scenario(
-        ("database clock and restart",),
-        seconds=70.0,
-        every=100.0,
-        lasts=25.0,
-        tasks=(0.05, 0.5, 2.0),
-        strengths=(-3600.0,),
-        demands=Demands(strikes=1),
-    ),
-    "pgbouncer-clock-restart": Scenario(
-        ("database clock and restart",),
-        seconds=70.0,
-        every=100.0,
-        lasts=25.0,
-        tasks=(0.05, 0.5, 2.0),
-        strengths=(-3600.0,),
-        pooled=True,
-        demands=Demands(strikes=1),
-    ),
+    "database-clock-restart": _CLOCK_RESTART,
+    "pgbouncer-clock-restart": _CLOCK_RESTART._replace(pooled=True),
     "lies": Scenario(("lies",), seconds=100.0, every=200.0, lasts=90.0, strengths=(0.05,)),
     "disk-full": Scenario(
         ("disk full",),
