@@ -1,9 +1,14 @@
 """Connections to Redis that do not lose a cancellation, and know when Redis does not answer."""
 
 import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
+from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError
 
+from duetime.clock import monotonic
 from duetime.streams import redis_connections
 from duetime.streams.redis_connections import RedisConnections
 from tests.support.redis_server import RedisServer
@@ -33,3 +38,102 @@ async def test_an_answer_that_does_not_come(redis: RedisServer, monkeypatch: pyt
         await connections.ask("XREAD", "BLOCK", 3000, "STREAMS", "nothing", "$")
     assert await connections.ask("PING") == b"PONG"
     await connections.close()
+
+
+@asynccontextmanager
+async def connected_to(
+    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], *, largest: float = 10_000
+) -> AsyncIterator[RedisConnections]:
+    """Connections to something that is no Redis. It says OK to the login, and then `talk` has the connection."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while b"PING" not in await reader.read(10_000):
+                writer.write(b"+OK\r\n" * 2)  # CLIENT SETINFO, for a name and a version
+            await talk(reader, writer)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        connections = RedisConnections(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", largest=largest)
+        yield connections
+        await connections.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b":1\r\n:2\r\n", InvalidResponse),  # one that was not asked for
+        (b">1\r\n:1\r\n", InvalidResponse),  # a push
+        (b"?\r\n", InvalidResponse),
+        (b"-LOADING Redis is loading\r\n", ConnectionError),
+        (b"-MOVED x\r\n", ResponseError),  # redis-py looks for an address in it
+        (b"$20000\r\n" + b"x" * 20_000 + b"\r\n", ConnectionError),
+        (b"", ConnectionError),
+    ],
+)
+async def test_an_answer_that_is_none(answer: bytes, error: type[RedisError]) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        if answer:
+            await reader.read()
+
+    async with connected_to(talk) as connections:
+        for _ in range(2):
+            with pytest.raises(error):
+                await connections.ask("PING")
+
+
+async def test_what_arrives_while_no_call_waits_is_no_answer() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"+first\r\n")
+        await asyncio.sleep(0.05)
+        while True:
+            writer.write(b"+late\r\n" * 10_000)
+            await writer.drain()
+
+    async with connected_to(talk) as connections:
+        assert await connections.ask("PING") == b"first"
+        await asyncio.sleep(0.15)
+        assert await connections.ask("PING") == b"first", "on a new connection"
+
+
+@pytest.mark.parametrize("slow", ["login", "answer"])
+async def test_a_call_ends_in_time_however_little_arrives(slow: str) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"$1000\r\n")
+        while True:
+            writer.write(b"x")
+            await asyncio.sleep(0.05)
+
+    async with connected_to(talk) as connections:
+        if slow == "login":
+            connect = connections._maker.connection_class.connect
+
+            async def late(connection: object) -> None:
+                await asyncio.sleep(0.3)
+                await connect(connection)
+
+            connections._maker.connection_class = type(
+                "Late", (connections._maker.connection_class,), {"connect": late}
+            )
+        began = monotonic()
+        with pytest.raises(TimeoutError, match="did not answer within"):
+            await connections.ask("PING", within=0.5)
+        assert monotonic() - began < 0.75
+
+
+async def test_connections_that_are_collected_are_closed(redis: RedisServer) -> None:
+    for _ in range(3):
+        connections = RedisConnections(f"redis://127.0.0.1:{redis.port}")
+        await connections.ask("PING")
+        connections.itself = connections  # type: ignore[attr-defined]  # in a cycle
+        del connections
+        gc.collect()
+    await asyncio.sleep(0.05)
+    client = redis.client()
+    assert len(client.client_list()) == 1
+    client.close()

@@ -29,7 +29,7 @@ from duetime.streams.kafka_consumer import KafkaConsumer
 from duetime.streams.kafka_offsets import PartitionOffsets
 from duetime.streams.kafka_reader import TIMEOUT, unavailable
 from duetime.streams.kafka_watch import StreamWatch
-from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth, answered
+from duetime.streams.protocol import Delivery, Depth, answered
 from duetime.streams.sizes import check_sizes
 
 __all__ = ["Delivery", "KafkaBroker"]
@@ -96,7 +96,7 @@ class KafkaBroker:
             return []
         return await check_topics(self._opened(), self._watch, self._address, streams)
 
-    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float | None = None) -> None:
         check_sizes(bodies, self.largest)
         if self._sender is None:
             raise StreamUnavailable("the connection to Kafka is not open")

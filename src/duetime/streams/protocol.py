@@ -16,10 +16,8 @@ from duetime.errors import StreamUnavailable
 
 T = TypeVar("T")
 
-PUBLISHED_WITHIN = 5.0
 
-
-async def answered(work: Awaitable[T], within: float) -> T:
+async def answered(work: Awaitable[T], within: float | None) -> T:
     """The answer of a broker. Raises `StreamUnavailable` when it does not come within so many seconds."""
     try:
         async with asyncio.timeout(within):
@@ -114,10 +112,9 @@ class Broker(Protocol):
         what the operator must know, such as how durable a message is. Raises `InvalidInput`, with the remedy, when the
         configuration would lose messages, and `StreamUnavailable`."""
 
-    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float | None = None) -> None:
         """Add messages to a stream, in order. Returns when the broker has acknowledged all of them as it is configured
-        to. Raises `StreamUnavailable`, also when a request is not answered within so many seconds: any of them may have
-        been added."""
+        to. Raises `StreamUnavailable`, also after `within` seconds: any of them may have been added then."""
 
     async def depths(self, streams: Sequence[str], *, ages: bool = True) -> Mapping[str, Depth]:
         """The depth of each of these streams that exists. Without `ages`, `oldest` is left out where it takes longer.

@@ -121,6 +121,8 @@ class _Outlet:
             began = monotonic()
             broker = await self.ask(_itself, seconds)
             seconds -= monotonic() - began
+        if seconds <= 0:
+            raise _unavailable()
         await broker.publish(stream, bodies, seconds)
 
     async def ask(self, work: Callable[[Broker], Awaitable[T]], seconds: float) -> T:

@@ -30,7 +30,7 @@ from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable, reason_of
 from duetime.process.slices import batches
 from duetime.streams.address import client_address
-from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth, answered
+from duetime.streams.protocol import Delivery, Depth, answered
 from duetime.streams.rabbitmq_link import FAILURES, TIMEOUT, RabbitLink
 from duetime.streams.sizes import check_sizes
 from duetime.streams.unbroken import Unbroken
@@ -79,7 +79,7 @@ class RabbitBroker:
             "RabbitMQ does not count messages that workers hold.",
         ]
 
-    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float | None = None) -> None:
         check_sizes(bodies, self.largest)
         await answered(self._publish(stream, bodies), within)
 

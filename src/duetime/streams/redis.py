@@ -24,7 +24,7 @@ from duetime.clock import monotonic
 from duetime.errors import StreamUnavailable, reason_of
 from duetime.process.slices import batches
 from duetime.streams.address import client_address
-from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth
+from duetime.streams.protocol import Delivery, Depth, answered
 from duetime.streams.redis_checks import info_of, warnings_of
 from duetime.streams.redis_connections import RedisConnections
 from duetime.streams.sizes import check_sizes
@@ -116,19 +116,28 @@ class RedisBroker:
             await _create_groups(self._redis, streams)
         return warnings
 
-    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float | None = None) -> None:
         check_sizes(bodies, self.largest)
+        if len(bodies) == 1 and self._replicas is None and not self._publishing.locked():
+            # One command, which has a deadline of its own: a timeout costs more than all else here.
+            async with self._publishing:
+                with _Reaching():
+                    await self._redis.ask("XADD", stream, "*", "m", bodies[0], within=within)
+        else:
+            await answered(self._publish(stream, bodies), within)
+
+    async def _publish(self, stream: str, bodies: Sequence[bytes]) -> None:
         async with self._publishing:
             with _Reaching():
-                for batch in batches(bodies, _MOST, _MOST_BYTES, len) if len(bodies) > 1 else (bodies,):
-                    await self._add(stream, batch, within)
+                for batch in batches(bodies, _MOST, _MOST_BYTES, len):
+                    await self._add(stream, batch)
 
-    async def _add(self, stream: str, bodies: Sequence[bytes], within: float) -> None:
+    async def _add(self, stream: str, bodies: Sequence[bytes]) -> None:
         command = ("XADD", stream, "*", "m", *bodies) if len(bodies) == 1 else ("EVAL", _ADD, 1, stream, *bodies)
         if self._replicas is None:
-            await self._redis.ask(*command, within=within)
+            await self._redis.ask(*command)
             return
-        added, reached = await self._redis.ask_all([command, ("WAIT", self._replicas, _REPLICATED)], within)
+        added, reached = await self._redis.ask_all([command, ("WAIT", self._replicas, _REPLICATED)])
         for answer in added, reached:
             if isinstance(answer, ResponseError):
                 raise answer

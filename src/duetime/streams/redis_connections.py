@@ -10,9 +10,10 @@ Nothing is repeated here: a repeated command could add a message twice, so the c
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any
 
-from hiredis import Reader, pack_command
+from hiredis import PushNotification, Reader, pack_command
 from redis._parsers.base import BaseParser
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
@@ -31,8 +32,8 @@ _NO_ANSWER = object()
 class RedisConnections:
     """Opened on demand, and used by one task at a time. Raises `RedisError` and `OSError`."""
 
-    def __init__(self, url: str, **options: Any) -> None:
-        """`options`: those of redis-py's connections."""
+    def __init__(self, url: str, *, largest: float = inf, **options: Any) -> None:
+        """`largest`: bytes of all answers to one call. `options`: those of redis-py's connections."""
         self._maker = ConnectionPool.from_url(
             url,
             **options,
@@ -42,12 +43,13 @@ class RedisConnections:
             socket_connect_timeout=_TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
+        self._largest = largest
         self._idle: list[_Link] = []
         """The last used one at the end."""
         self._closed = False
 
     async def ask(self, *command: Any, within: float | None = None) -> Any:
-        """The answer to a command. Raises `ResponseError` when Redis refuses it."""
+        """The answer to a command, `within` so many seconds in all. Raises `ResponseError` when Redis refuses it."""
         [answer] = await self._ask(pack_command(command), 1, within)
         if isinstance(answer, ResponseError):
             raise answer
@@ -59,14 +61,18 @@ class RedisConnections:
         return await self._ask(b"".join(map(pack_command, commands)), len(commands), within)
 
     async def _ask(self, packed: bytes, count: int, within: float | None) -> list[Any]:
-        within = _TIMEOUT if within is None else within
-        link = self._fresh() or await self._connect(within)
+        within = left = _TIMEOUT if within is None else within
+        link = self._fresh()
+        if link is None:
+            link, left = await self._connect(within)
         try:
-            answers = await link.ask(packed, count, within)
+            answers = await link.ask(packed, count, left)
         except BaseException as error:
             link.abort()
             if isinstance(error, Exception):
                 self._drop_idle()  # they were probably lost with it: each of them would fail once more
+            if isinstance(error, TimeoutError):
+                raise _silent(within) from error
             raise
         if self._closed:
             link.abort()
@@ -88,17 +94,24 @@ class RedisConnections:
         self._drop_idle()
         return None
 
-    async def _connect(self, within: float) -> "_Link":
+    async def _connect(self, within: float) -> "tuple[_Link, float]":
+        """A new connection, and the seconds that are left."""
         connection: AbstractConnection = self._maker.make_connection()  # type: ignore[no-untyped-call]
+        time = asyncio.get_running_loop().time
+        began = time()
         try:
             async with asyncio.timeout(within):
                 await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException as error:
+            if connection._writer is not None:  # TLS would wait for the other side
+                connection._writer.transport.abort()
             await connection.disconnect(nowait=True)
             if isinstance(error, TimeoutError):
                 raise _silent(within) from error
+            if isinstance(error, Exception) and not isinstance(error, (RedisError, OSError)):
+                raise ConnectionError(str(error)) from error  # redis-py's, for an answer that it cannot read
             raise
-        return _Link(connection)
+        return _Link(connection, self._largest), within - (time() - began)
 
     def _drop_idle(self) -> None:
         idle, self._idle = self._idle, []
@@ -112,19 +125,16 @@ class _Link:
     Nothing that the event loop has refers to it, so that it is aborted when its owner is collected.
     """
 
-    def __init__(self, connection: AbstractConnection) -> None:
-        # redis-py's connection forgets its streams, so that it neither reads nor closes them.
-        self._writer, connection._writer, connection._reader = connection._writer, None, None
-        assert self._writer is not None
-        self._transport = self._writer.transport
-        self._answers = _Answers()
-        self._transport.set_protocol(self._answers)
+    def __init__(self, connection: AbstractConnection, largest: float) -> None:
+        self._answers = _Answers(connection, largest)
+        self._transport = self._answers.transport
+        self._loop = self._answers.loop
 
     @property
     def is_fresh(self) -> bool:
         """Whether it can be expected to live."""
         answers = self._answers
-        return not answers.is_lost and answers.loop.time() - answers.since < _FRESH
+        return not answers.is_lost and self._loop.time() - answers.since < _FRESH
 
     def ask(self, packed: bytes, count: int, within: float) -> asyncio.Future[list[Any]]:
         answered = self._answers.expect(count, within)
@@ -141,31 +151,38 @@ class _Link:
     def __del__(self) -> None:
         if not self._transport.is_closing():
             with suppress(RuntimeError):  # the event loop is closed
-                self.abort()
+                self._loop.call_soon_threadsafe(self._transport.abort)  # any thread may collect it
 
 
 class _Answers(asyncio.Protocol):
-    """What arrives on a connection."""
+    """What arrives on a connection. Data that no call waits for end it: the next call would take them for its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: AbstractConnection, largest: float) -> None:
+        # redis-py's connection forgets its streams, so that it neither reads nor closes them. The writer lives as
+        # long as the transport: it warns when it is collected before that is closed.
+        self._writer, connection._writer, connection._reader = connection._writer, None, None
+        assert self._writer is not None
+        self.transport = self._writer.transport
         self.loop = asyncio.get_running_loop()
-        self._reader = Reader(
-            protocolError=InvalidResponse, replyError=BaseParser.parse_error, notEnoughData=_NO_ANSWER
-        )
+        self._reader = Reader(protocolError=InvalidResponse, replyError=_refusal, notEnoughData=_NO_ANSWER)
+        self._largest = largest
         self._found: list[Any] = []
         self._count = 0
+        self._bytes = 0
+        """What has arrived for the call."""
         self._answered: asyncio.Future[list[Any]] | None = None
         self._within = 0.0
-        self.since = 0.0
-        """When the last part of an answer arrived, or the commands were sent."""
+        self.since = self.loop.time()
+        """When the last answer arrived, or the commands were sent."""
         self._timer: asyncio.TimerHandle | None = None
         self.is_lost = False
+        self.transport.set_protocol(self)
 
     def expect(self, count: int, within: float) -> asyncio.Future[list[Any]]:
         """So many answers, each within so many seconds after the last."""
         if self.is_lost:
             raise _closed()
-        self._found, self._count = [], count
+        self._count, self._bytes = count, 0
         self.since, self._within = self.loop.time(), within
         # One timer for many calls: when it fires, it waits for the rest of the last one.
         if self._timer is None or self._timer.when() > self.since + within:
@@ -175,22 +192,36 @@ class _Answers(asyncio.Protocol):
 
     def end(self) -> None:
         self.is_lost = True
+        self._found = []
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
-        self.since = self.loop.time()
+        self._bytes += len(data)
         try:
+            if self._answered is None:
+                raise InvalidResponse("Redis sent what was not asked for")
+            if self._bytes > self._largest:
+                raise ConnectionError("the answer is too large")
+            self._reader.feed(data)
             while (answer := self._reader.gets()) is not _NO_ANSWER:
                 if isinstance(answer, ConnectionError):  # Redis is loading its data
                     raise answer
+                if isinstance(answer, PushNotification) or len(self._found) == self._count:
+                    raise InvalidResponse("Redis sent what was not asked for")
                 self._found.append(answer)
+                self.since = self.loop.time()
         except RedisError as error:
             self._fail(error)
-        if len(self._found) >= self._count and self._answered is not None and not self._answered.done():
-            self._answered.set_result(self._found)
+            self.end()
+            self.transport.abort()
+            return
+        if len(self._found) == self._count:
+            answered, found = self._answered, self._found
+            self._answered, self._found = None, []
+            if not answered.done():
+                answered.set_result(found)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.end()
@@ -198,10 +229,10 @@ class _Answers(asyncio.Protocol):
 
     def _look(self) -> None:
         self._timer = None
-        if self._answered is None or self._answered.done():
+        if self._answered is None:
             return
         if self.loop.time() - self.since >= self._within:
-            self._fail(_silent(self._within))
+            self._fail(TimeoutError())
         else:
             self._set_timer()
 
@@ -211,8 +242,18 @@ class _Answers(asyncio.Protocol):
         self._timer = self.loop.call_at(self.since + self._within, self._look)
 
     def _fail(self, error: Exception) -> None:
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_exception(error)
+        answered, self._answered = self._answered, None
+        if answered is not None and not answered.done():
+            answered.set_exception(error)
+
+
+def _refusal(text: str) -> RedisError:
+    """The error that an answer says."""
+    try:
+        found: RedisError = BaseParser.parse_error(text)  # type: ignore[no-untyped-call]
+    except ValueError:  # it reads an address from some
+        return ResponseError(text)
+    return found
 
 
 def _closed() -> ConnectionError:

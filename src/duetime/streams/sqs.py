@@ -20,7 +20,7 @@ from duetime.clock import monotonic
 from duetime.errors import InvalidInput, StreamUnavailable
 from duetime.process.ending import end_tasks
 from duetime.process.slices import batches
-from duetime.streams.protocol import PUBLISHED_WITHIN, Delivery, Depth, answered
+from duetime.streams.protocol import Delivery, Depth, answered
 from duetime.streams.sizes import check_sizes
 from duetime.streams.sqs_client import SqsAddress, SqsClient, SqsError, parse
 
@@ -86,7 +86,7 @@ class SqsBroker:
             said += judge(stream, attributes, self._address)
         return list(dict.fromkeys(said))
 
-    async def publish(self, stream: str, bodies: Sequence[bytes], within: float = PUBLISHED_WITHIN) -> None:
+    async def publish(self, stream: str, bodies: Sequence[bytes], within: float | None = None) -> None:
         check_sizes(bodies, self.largest)
         await answered(self._publish(stream, bodies), within)
 

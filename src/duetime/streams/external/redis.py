@@ -138,12 +138,12 @@ def connections(at: AtRedis, server: Server, password: str | None, largest: int)
     login: dict[str, Any] = {} if password is None else {"username": at.username, "password": password}
     return RedisConnections(
         "redis://",
+        largest=largest,
         connection_class=_PinnedTls if at.tls else _Pinned,
         host=server.host,
         port=server.port,
         db=at.database,
         addresses=server.addresses,
-        largest=largest,
         **login,
     )
 
@@ -151,9 +151,9 @@ def connections(at: AtRedis, server: Server, password: str | None, largest: int)
 class _Pinned(Connection):
     """Connects to one of the given addresses, whatever the host resolves to by now."""
 
-    def __init__(self, *, addresses: Sequence[str], largest: int, **options: Any) -> None:
+    def __init__(self, *, addresses: Sequence[str], **options: Any) -> None:
         super().__init__(**options)
-        self._addresses, self._address, self._largest = addresses, "", largest
+        self._addresses, self._address = addresses, ""
 
     async def _connect(self) -> None:
         *others, last = self._addresses
@@ -166,16 +166,12 @@ class _Pinned(Connection):
         self._address = address
         await super()._connect()  # type: ignore[no-untyped-call]
         assert self._reader is not None
-        self._reader = BoundedReader(self._reader, self._largest)  # type: ignore[assignment]
+        # For the login; `RedisConnections` bounds the rest.
+        self._reader = BoundedReader(self._reader, _SMALL)  # type: ignore[assignment]
 
     def _connection_arguments(self) -> Mapping[str, Any]:
         found = {**super()._connection_arguments(), "host": self._address}
         return found | {"server_hostname": self.host} if "ssl" in found else found
-
-    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        if isinstance(self._reader, BoundedReader):
-            self._reader.renew()
-        await super().send_packed_command(command, check_health)
 
 
 class _PinnedTls(_Pinned, SSLConnection):
