@@ -78,8 +78,8 @@ async def connected_to(
 async def test_an_answer_that_is_none(answer: bytes, error: type[RedisError]) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
-        if answer:
-            await reader.read()
+        while answer and await reader.read(1000):
+            writer.write(answer)
 
     async with connected_to(talk) as connections:
         for _ in range(2):
