@@ -11,6 +11,17 @@ or exists (
     where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > s.died_at))
 -- end
 
+-- template to_lane(losses, which)
+cross join lateral (
+    select w.id, t.id as lane from duetime.runs w
+    join duetime.lanes h on h.id = w.home_lane
+    join duetime.lanes c on c.id = abs(w.lane_id)
+    join duetime.lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
+        and t.keyed = h.keyed and t.trial = least({losses}, 3) and t.awake and t.closing is null
+    where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null and w.lane_id is not null and {which}
+    for update of w skip locked) o
+-- end
+
 -- suspect_jobs: count the workers that recurring jobs have lost; returns how many each has in a row. What has come to an end
 -- since the loss before begins anew here, not by `clear_suspects`: nodes lock these rows in one order
 insert into duetime.suspects as s (tenant_id, task, job_id, losses, lost_at, died_at)
@@ -60,16 +71,7 @@ set lane_id = sign(r.lane_id)::int * x.lane, ready_at = greatest(r.ready_at, due
 from (
     select o.id, o.lane
     from duetime.suspects s
-    cross join lateral (
-        select w.id, t.id as lane from duetime.runs w
-        join duetime.lanes h on h.id = w.home_lane
-        join duetime.lanes c on c.id = abs(w.lane_id)
-        join duetime.lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
-            and t.keyed = h.keyed and t.trial = least(s.losses, 3) and t.awake and t.closing is null
-        where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null
-            and w.lane_id is not null and c.id <> t.id
-            and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))
-        for update of w skip locked) o
+    {to_lane: s.losses | c.id <> t.id and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))}
     where :job_ids::uuid[] is null or s.job_id = any(:job_ids)
 ) x
 where r.id = any(array[x.id]);
@@ -80,14 +82,6 @@ set lane_id = sign(r.lane_id)::int * x.lane, ready_at = greatest(r.ready_at, due
 from (
     select o.id, o.lane
     from unnest(:tenant_id::int[], :job_id::uuid[]) as s(tenant_id, job_id)
-    cross join lateral (
-        select w.id, t.id as lane from duetime.runs w
-        join duetime.lanes h on h.id = w.home_lane
-        join duetime.lanes c on c.id = abs(w.lane_id)
-        join duetime.lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
-            and t.keyed = h.keyed and t.trial = least(w.lost, 3) and t.awake and t.closing is null
-        where w.tenant_id = s.tenant_id and w.job_id = s.job_id and w.worker_id is null
-            and w.lane_id is not null and c.trial > t.trial
-        for update of w skip locked) o
+    {to_lane: w.lost | c.trial > t.trial}
 ) x
 where r.id = any(array[x.id]);

@@ -10,6 +10,13 @@ or exists (
     where h.attempt_state in (AttemptState.SUCCEEDED, AttemptState.FAILED) and h.finished_at > suspects.died_at))
 -- end
 
+-- template lanes_of(losses)
+join lanes h on h.id = w.home_lane
+join lanes c on c.id = abs(w.lane_id)
+join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
+    and t.keyed = h.keyed and t.trial = min({losses}, 3) and t.awake
+-- end
+
 -- suspect_jobs: count the workers that a recurring job has lost; returns how many it has in a row. What has come to an end
 -- since the loss before begins anew
 insert into suspects (tenant_id, task, job_id, losses, lost_at, died_at)
@@ -46,10 +53,7 @@ from (
     select w.id, t.id as lane
     from suspects s cross join runs w on w.tenant_id = s.tenant_id and w.job_id = s.job_id
         and w.worker_id is null and w.lane_id is not null
-    join lanes h on h.id = w.home_lane
-    join lanes c on c.id = abs(w.lane_id)
-    join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
-        and t.keyed = h.keyed and t.trial = min(s.losses, 3) and t.awake
+    {lanes_of: s.losses}
     where c.id <> t.id and (w.fence = 0 or c.trial < t.trial and (c.trial > Trial.NONE or w.attempt = 0))
         and (:job_ids is null
             or s.job_id in (select substr(:job_ids, x.key * 16 + 1, 16) from json_each(:job_ids_places) x))
@@ -62,10 +66,7 @@ set lane_id = sign(lane_id) * x.lane, ready_at = max(ready_at, :now)
 from (
     select w.id, t.id as lane
     from runs w
-    join lanes h on h.id = w.home_lane
-    join lanes c on c.id = abs(w.lane_id)
-    join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
-        and t.keyed = h.keyed and t.trial = min(w.lost, 3) and t.awake
+    {lanes_of: w.lost}
     where w.tenant_id = :tenant_id and w.job_id = :job_id and w.worker_id is null and w.lane_id is not null
         and c.trial > t.trial
 ) x
