@@ -321,12 +321,17 @@ class Kafka(StreamBroker):
             if topic not in self._groups:
                 self._groups[topic] = Consumer({**self._client, "group.id": topic, "enable.auto.commit": False})
             consumer = self._groups[topic]
-            for place in consumer.committed(places, timeout=_ASKED):
-                if place.error is not None:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                low, high = consumer.get_watermark_offsets(place, timeout=_ASKED)
-                offset = -1 if place.offset in (OFFSET_INVALID, None) else place.offset
-                found.setdefault(topic, []).append((place.partition, low, high, offset))
+            try:
+                for place in consumer.committed(places, timeout=_ASKED):
+                    if place.error is not None:
+                        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                    low, high = consumer.get_watermark_offsets(place, timeout=_ASKED)
+                    offset = -1 if place.offset in (OFFSET_INVALID, None) else place.offset
+                    found.setdefault(topic, []).append((place.partition, low, high, offset))
+            except KafkaException:
+                # A client that asks while its broker starts may not know a partition for minutes: the next one asks anew.
+                del self._groups[topic]
+                raise
         return found
 
 
