@@ -329,7 +329,7 @@ class Kafka(StreamBroker):
                     offset = -1 if place.offset in (OFFSET_INVALID, None) else place.offset
                     found.setdefault(topic, []).append((place.partition, low, high, offset))
             except KafkaException:
-                # A client that asks while its broker starts may not know a partition for minutes: another one asks next.
+                # A client that asks while its broker starts may not know a partition for minutes: another asks next.
                 del self._groups[topic]
                 raise
         return found
