@@ -93,7 +93,7 @@ def _router(routes: Iterable[Route]) -> Router:
 class _Method(NamedTuple):
     endpoint: Endpoint
     limit: LimitName | None
-    """What its requests count against."""
+    """The rate limit that its requests count against."""
 
 
 class _Door:

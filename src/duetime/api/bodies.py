@@ -24,7 +24,7 @@ from duetime.settings import Settings
 T = TypeVar("T")
 
 WHOLE = "duetime.whole"
-"""In the scope of a request whose body has arrived as a whole."""
+"""A key in the ASGI scope of a request whose whole body has arrived."""
 _ON_THE_LOOP = 16 * 1024
 """Bytes that are parsed on the event loop: any content takes at most a few milliseconds."""
 _SLICE = 256 * 1024

@@ -30,9 +30,9 @@ class Created:
         self._call = call
         self._keys = keys
         self.count = self._counted = most
-        """How many jobs or runs; to be set when fewer or more were created than was assumed."""
+        """How many jobs or runs the request creates: an assumption, to be replaced by the real number."""
         self.headers: dict[str, str] = {}
-        """The state of the limit."""
+        """Response headers with the state of the limit."""
 
     async def __aenter__(self) -> Self:
         call = self._call

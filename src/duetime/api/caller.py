@@ -20,7 +20,7 @@ class User(msgspec.Struct, frozen=True):
     subject: str
     email: str | None
     tenants: tuple[str, ...]
-    """Those that it has a role in; none for `root`, which has one in all."""
+    """The tenants in which it has a role. Empty for `root`, which has one in every tenant."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def holder_id(self) -> UUID | None:
-        """Whose browser sessions are the caller's own."""
+        """The key or person whose browser sessions are the caller's own."""
         return self.key_id if self.user is None else self.user.id
 
     @property

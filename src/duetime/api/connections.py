@@ -121,7 +121,7 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def stalls(self, connection: Waiter) -> None:
-        """What is ready for the client does not leave: the client must take it before the deadline."""
+        """The client does not take what is ready for it, and must do so before the deadline."""
         self._waiting.pop(connection, None)
         now = self._now()
         self._stalled[connection] = now, now + self.response_timeout

@@ -34,19 +34,19 @@ MAX_HEADER = 32 * 1024
 """Bytes of a request line and its headers."""
 MAX_HEADERS = 100
 MOST_UNSENT = 32 * 1024
-"""Bytes of responses in memory that the system does not take, before the next piece waits."""
+"""Bytes of responses that the operating system has not accepted yet. Above that, the next piece waits."""
 MOST_AHEAD = 32
-"""Requests on a connection that wait for the response to the one before."""
+"""Requests that may wait on a connection for the response to an earlier one."""
 _MOST_HEAD = MAX_HEADER + 4 * MAX_HEADERS + 64
-"""Bytes of an unfinished head, with what separates its parts; a finished one is measured exactly."""
+"""The maximum bytes of an unfinished head, with separators. A finished head is measured exactly."""
 _FRAMING = 16
-"""Bytes of framing that each byte of a chunked body may cost."""
+"""How many bytes of framing a chunked body may have for each byte of content."""
 
 
 class _Refusal(NamedTuple):
     status: int
     reason: str
-    """As it is counted."""
+    """The reason by which metrics count it."""
     text: str
 
 

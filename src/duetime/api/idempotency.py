@@ -35,7 +35,7 @@ SUBMISSION = {
     NONCE_HEADER: "Instead of an Idempotency-Key: a new UUIDv7, within ten minutes of the server's clock. A repeated"
     " request with the same nonce creates nothing twice, and needs no stored key on a stream queue."
 }
-"""The further headers of a submission."""
+"""The headers that only a submission has, with their descriptions."""
 _NONCE = 12
 _LARGEST = 1024 * 1024
 _encoder = msgspec.json.Encoder(order="deterministic")

@@ -30,7 +30,7 @@ EVERY = timedelta(seconds=5)
 LIMIT = 100
 _MOST_FAILURES = 3
 SERVED = timedelta(seconds=30)
-"""After as long without a server, pings may have been lost."""
+"""After this long without a server, pings may have been lost."""
 
 
 class Alarm:
@@ -72,7 +72,7 @@ class Alarm:
             await self._notify(after)
 
     async def _notify(self, alert: Alert) -> bool:
-        """Store the notifications of the newest version; false: they have to be stored again later."""
+        """Store the notifications of the newest version. Returns false if that failed for some: call it again later."""
         rule, message = alert.rule, alert.message
         stored_all = True
         if message is not None:

@@ -253,7 +253,8 @@ def _is_of(lane: Lane, run: WaitingRun) -> bool:
 
 
 def _remembered(alert: Alert, paused: frozenset[str], now: datetime) -> dict[str, datetime]:
-    """When queues were last seen paused: for as long as the waits that began meanwhile may count."""
+    """When each queue was last seen paused. A moment is kept while a wait that began before it can still open the
+    alert."""
     if alert.rule.figure is not Figure.NOT_STARTED:
         return {}
     recent = now - timedelta(seconds=alert.rule.threshold + alert.rule.for_seconds)

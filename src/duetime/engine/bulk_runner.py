@@ -43,9 +43,9 @@ MOST_COUNTED = 10_000
 _INTERVAL = 1.0
 _LEASE = timedelta(seconds=30)
 _TURN = 0.5
-"""Seconds for which one action goes on before others get their turn."""
+"""Seconds for which one action continues before the others get their turn."""
 _LONGEST_COUNT = 1.0
-"""Seconds that a preview counts for."""
+"""The maximum seconds that a preview spends counting."""
 _SAMPLE = 5
 
 

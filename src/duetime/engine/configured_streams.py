@@ -37,7 +37,7 @@ class ConfiguredStreams:
         return _AGAIN if self._pending else _DONE
 
     async def _set(self, queue: str, address: str) -> bool:
-        """False: try again later."""
+        """Set the stream of a queue. Returns false if that has to be tried again later."""
 
         def change(before: StreamSettings | None) -> StreamSettings:
             return StreamSettings(address) if before is None else msgspec.structs.replace(before, address=address)

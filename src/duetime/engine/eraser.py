@@ -65,7 +65,8 @@ class Eraser:
         self._quiet = quiet
         self._me = new_id()
         self._archiving: dict[int, frozenset[UUID]] = {}
-        """By tenant: who was writing archived files when its last rows were removed, and may not be done."""
+        """By tenant: the writers of archived files that were at work when its last rows were removed, and may not have
+        finished."""
 
     async def tick(self) -> float:
         erasure = await self._erasures.take_erasure(self._me, _LEASE, await self._guard.trusted_now())

@@ -22,7 +22,7 @@ class Wish(NamedTuple):
     parents: Sequence[str] = ()
     rule: Rule = Rule()
     asked: NewJob | None = None
-    """The job that the request is identified by, where it differs from the stored one."""
+    """The job from which the fingerprint of the request is computed, if it differs from the stored one."""
 
 
 def make_graph(wishes: Mapping[str, Wish], *, name: str | None = None, idempotency_key: str | None = None) -> NewGraph:

@@ -25,7 +25,7 @@ PAGE = 200
 _HELD = timedelta(seconds=10)
 _NOTED_EVERY = timedelta(seconds=1)
 _ENOUGH = 10.0
-"""Seconds after which a rule hears of the next success, at the latest."""
+"""Seconds, at most, until the next success is recorded for a rule: it needs no more precise time."""
 
 Subscriptions = dict[int, list[Subscription]]
 Hearing = dict[int, list[HearingRule]]

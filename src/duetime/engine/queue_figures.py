@@ -68,11 +68,11 @@ class QueueFigures:
         return frozenset(tenant_id for tenant_id, _ in self._shown)
 
     def name(self, names: Mapping[int, str]) -> None:
-        """What these tenants are called now."""
+        """Set the current names of tenants, by their id."""
         self._names.update(names)
 
     async def read(self, lanes: Mapping[int, Lane], look: Look) -> None:
-        """Read the figures. `look` shows the heads of the lanes that are not paused."""
+        """Read the figures. `look` has the first runs of the lanes that are not paused."""
         found = await self._read(lanes, look)
         for place in [each for each in found if each not in self._shown]:
             await self._make_room(place, found)

@@ -58,9 +58,9 @@ class _Known(NamedTuple):
 
     read_at: float
     asked_at: float
-    """When the store was last asked, also in vain."""
+    """When the store was last asked, even if it did not answer."""
     limits: Mapping[str, int]
-    """Those that are checked here and are set."""
+    """The limits that are checked here and are set."""
     defaults: Defaults
 
 

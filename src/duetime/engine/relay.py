@@ -43,11 +43,12 @@ _RELAYS_EVERY = 5.0
 _POLL = 0.25
 """Seconds between looks without a hint, at most."""
 _AHEAD = 0.5
-"""The part of a full look that is to be claimed before the next one."""
+"""After a look that found as many runs as it can, the share of them that workers must have claimed before the next
+look."""
 _FIRST = 0.02
-"""Seconds from the first full look of a lane to the next."""
+"""Seconds from the first look that found as many runs as it can to the next one."""
 _SHARE = 5
-"""Looks that find little take at most one part in so many of the time."""
+"""Looks that find few runs take at most this fraction of the time: one in `_SHARE`."""
 _LITTLE = DEPTH // 4
 _LEAST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 _WAKE_AFTER = 0.0005
@@ -74,7 +75,7 @@ class Relay:
         self._full_at: dict[int, float] = {}
         """Lanes in which more was ready than one look shows, and when that was seen last."""
         self._fresh_seen = 0
-        """How many runs the last round of looks found to be announced."""
+        """How many runs the last round of looks found that were not announced yet."""
         self._look_at = 0.0
         self._sending: dict[str, asyncio.Task[None]] = {}
         """What is being announced at each broker. A broker that is slow to answer delays no other."""
@@ -167,8 +168,9 @@ class Relay:
         return delay
 
     def _until_half_is_claimed(self, sight: Sight, look: Look, fresh: int) -> float:
-        """After a full look, the seconds until workers will have claimed a part of it: as fast as they have claimed
-        what is `fresh` now."""
+        """The seconds until the next look at a lane. After a look that found as many runs as it can, workers must first
+        claim a share of them. `fresh`: the runs that were not announced yet; their number shows how fast workers
+        claim."""
         before = self._full_at.pop(sight.lane_id, None)
         if len(sight.ready_at) < look.depth or sight.ready_at[-1] > look.now:
             return _POLL

@@ -28,7 +28,8 @@ _READERS = (
     (timedelta(hours=1), 60.0),
     (timedelta(days=1), 600.0),
 )
-"""How old the ids are that each reader reads up to, and the seconds between its reads unless a batch was full."""
+"""Two values for each reader: it reads up to ids of this age, and it pauses this many seconds unless a batch was
+full."""
 _OVERLAP = timedelta(seconds=5)
 """How far behind the newest label the first reader begins again."""
 _LEASE = timedelta(seconds=60)
@@ -53,13 +54,14 @@ class SearchIndexer:
         self._store = store
         self._holder = new_id()
         self._places: Places | None = None
-        """None: another node keeps the index, or it is not known."""
+        """How far the readers have read. None: another node holds the lease, or this node has not asked yet."""
         self._kept_at = 0.0
         self._read_at = [-inf] * len(_READERS)
         """When each reader has read to its end."""
         self._pruned_at = monotonic()
         self._pruned = _FIRST_TERM
-        """How far terms that no job has any more were looked for. It is not stored: it may be of an erased tenant."""
+        """The last term that was checked for jobs that still have it. It is not stored: it may belong to an erased
+        tenant."""
 
     async def tick(self) -> float:
         if self._places is None:
@@ -80,7 +82,8 @@ class SearchIndexer:
         return 0.0 if more else _INTERVAL
 
     async def _read(self, places: Places) -> tuple[Places, bool, bool]:
-        """The places after one batch of each reader; whether there were labels, and whether there are more."""
+        """Read one batch with each reader. Returns the new places, whether labels were found, and whether there are
+        more."""
         now = await self._store.now()
         readers, found, more = list(places.readers), False, False
         for number, (age, interval) in enumerate(_READERS):

@@ -74,9 +74,9 @@ class _Emptied(NamedTuple):
     at: datetime
     """When they were found empty: whatever was published before has ended, landed, or is held."""
     seen_at: float
-    """The same, as `monotonic` says."""
+    """The same moment by `monotonic`."""
     settled: datetime | None
-    """When they were found empty so long ago that what was held then has ended or landed."""
+    """The last such moment that is so long ago that the runs held then have ended or landed by now."""
 
 
 class StreamDepths:

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
     current: StreamQueue | None
     """None: it goes through the store again."""
     generations: tuple[StreamQueue, ...]
-    """All that may hold messages."""
+    """All generations of its stream that may hold messages."""
     changed_at: float
     """When its kind changed last, by `elapsed`."""
 

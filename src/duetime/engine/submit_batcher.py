@@ -52,7 +52,7 @@ class _Waiting(NamedTuple):
 
 
 def _no_stream(tenant_id: int, job: NewJob) -> str | None:
-    """The default for `stream_of`."""
+    """The default of `stream_of`: no job goes to a stream."""
 
 
 class SubmitBatcher:
@@ -61,7 +61,8 @@ class SubmitBatcher:
         self._store = store
         self._stream_of = stream_of
         self._queues: dict[_Way, deque[_Waiting]] = {}
-        """The waiting jobs of each tenant, by the way that they go, if a transaction or publish is in progress."""
+        """The waiting jobs of each way (tenant, and stream queue if any) that has a transaction or publish in
+        progress."""
         self._waiting = 0
         self._of_tenants: Counter[int] = Counter()
         """How many jobs of each tenant wait."""
@@ -112,7 +113,7 @@ class SubmitBatcher:
             raise Overloaded(f"the {behind} has fallen behind", remedy="ask again in a moment")
 
     async def _store_jobs(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Raises `TimeoutError`, and goes on."""
+        """Store jobs. After `ANSWER_TIMEOUT` it raises `TimeoutError`, but the transaction goes on."""
         storing = asyncio.create_task(self._store.intake.submit(tenant_id, jobs))
         storing.add_done_callback(retrieve_error)
         self._keep(storing)
@@ -121,7 +122,7 @@ class SubmitBatcher:
         return storing.result()
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
-        """An event loop does not keep its tasks."""
+        """Hold a reference to the task until it has ended: an event loop holds only weak ones."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -53,7 +53,7 @@ class _Lease:
         """The bucket's level when it was asked last."""
         self.asked_at = -math.inf
         self.short = math.inf
-        """A need that the bucket could not meet then."""
+        """The need that the bucket could not meet when it was asked last."""
         self.spent = 0
         """Tokens used since."""
         self.wanted = 0

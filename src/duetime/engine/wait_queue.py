@@ -46,9 +46,11 @@ class WaitingClaim:
         """How many runs the worker reports that it holds."""
         self.answer: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
         self.serving: asyncio.Future[None] | None = None
-        """Set while a claim names this worker, done with that claim: the worker must not leave without the answer."""
+        """Set while the store is asked for runs for this worker, and done after that: the worker must not leave before
+        the answer."""
         self.unanswered = False
-        """Whether the answer to such a claim was lost: it may have taken runs, which no look can see any more."""
+        """Whether the answer of the store was lost. The store may have given runs to the worker, and these appear in no
+        look."""
 
     @property
     def seat(self) -> Seat:
@@ -78,16 +80,16 @@ class WaitQueue:
             self.waiting[key] = waiting
 
     def with_room(self) -> list[WaitingClaim]:
-        """The claims that can be served, one per worker, in order. One that may have taken runs is asked about
-        first."""
+        """The claims that can be served, one per worker, in order. A claim that may have taken runs is left out: it
+        must be asked about first (`unanswered`)."""
         return self._once(waiting for waiting in self._left_alone() if waiting.room and not waiting.unanswered)
 
     def unanswered(self) -> list[WaitingClaim]:
-        """The claims that may have taken runs unseen, one per worker."""
+        """The claims whose answer was lost, one per worker: they may have taken runs."""
         return self._once(waiting for waiting in self._left_alone() if waiting.unanswered)
 
     def _left_alone(self) -> Iterable[WaitingClaim]:
-        """The claims that nothing serves at this moment: the dealer, and runs from streams, come independently."""
+        """The claims that are not being served now. The dealer and the runs from streams serve claims independently."""
         return (waiting for waiting in self.waiting.values() if waiting.serving is None)
 
     def _once(self, all: Iterable[WaitingClaim]) -> list[WaitingClaim]:

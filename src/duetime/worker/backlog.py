@@ -68,7 +68,7 @@ class Backlog:
             return [self._since.popitem(last=False) for _ in range(min(most, len(self._since)))]
 
     def withdraw(self, running: Running) -> bool:
-        """Whether it was still waiting."""
+        """Remove a run. Returns whether it was still waiting."""
         with self._lock:
             return self._since.pop(running, None) is not None
 

@@ -124,8 +124,8 @@ class CarriedRuns:
             await self.land(late, store, "long")
 
     async def land(self, held: Sequence[Held], store: Store, reason: str, *, has_ended: bool = False) -> None:
-        """See to it that these runs have landed, whatever thread has begun that; those whose outcomes are known only
-        with `has_ended`. Raises `StoreUnavailable` and `StoreRejected`; may be repeated."""
+        """Land these runs, and wait for those that another thread is landing. Runs whose outcome is known are left out,
+        unless `has_ended` is set. Raises `StoreUnavailable` and `StoreRejected`; may be repeated."""
         with self._lock:
             fresh: dict[Session, list[Held]] = {}
             for each in held:

@@ -50,9 +50,9 @@ class Held(NamedTuple):
     order: int
     running: Running
     since: float
-    """Since when it waits."""
+    """Since when it waits in the child."""
     began: float
-    """When its timeout began to count before it was given."""
+    """When its timeout began to count, before it was given to the child."""
 
 
 class Ends(NamedTuple):
@@ -78,7 +78,7 @@ class Child(asyncio.Protocol):
         self.held: deque[Held] = deque()
         """In the order in which it takes them. As far as the worker knows, the first one is in progress."""
         self.head_since = 0.0
-        """Since when the first one is."""
+        """Since when the first one has been in progress."""
         self._order = 0
         """The number of the last order."""
         self._ends = ends

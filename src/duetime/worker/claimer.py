@@ -36,7 +36,8 @@ MOST_BACKLOG = 10_000
 _AGENDA_FOR = 0.1
 _AGENDA_AT_MOST = 0.3
 _LOOK_SHARE = 8
-"""A busy worker spends one part in so many of its time on looks, and twice that when hints wake it repeatedly."""
+"""A busy worker spends about one in `_LOOK_SHARE` parts of its time on looks, and twice that when hints keep waking
+it."""
 _IN_BULK = 100
 """A claim of this size does not wait for a look: runs that arrived since are claimed right after it."""
 
@@ -118,12 +119,12 @@ class Claimer:
         return self._lanes.rules.weights
 
     def trial(self, lane: LaneKey) -> int:
-        """How runs of this lane are tried."""
+        """The trial level that runs of this lane need now."""
         return self._lanes.rules.suspicion.trial(lane)
 
     @property
     def announced(self) -> Announced:
-        """What is left to announcements."""
+        """What this claimer does not claim by itself, because a relay announces it."""
         return self._planner.announced
 
     async def claim_announced(self, session: Session, announced: Sequence[Announcement]) -> Set[int]:

@@ -89,7 +89,7 @@ class Completer:
         self._next(session, claim_no).given_back.append((run_id, fence))
 
     def _next(self, session: Session, claim_no: int) -> _Batch:
-        """The batch that the end of one more run goes to."""
+        """Count the end of one more run, and return the batch that it goes into."""
         batch = self._waiting.get(session)
         if batch is None:
             batch = self._waiting[session] = _Batch(monotonic(), [], [], [])

@@ -16,11 +16,11 @@ class ConsumedStreams:
         self._now: dict[tuple[UUID, PartConsumer], frozenset[str]] = {}
         """By the worker, whose id changes with its session, and consumer."""
         self._recorded: dict[UUID, frozenset[str]] = {}
-        """What the store is known to have; not while it is being changed."""
+        """The entry that the store has for each worker. Missing while it is being changed: then it is not known."""
         self._told_at = monotonic()
 
     async def tell(self, leases: Leases, worker_id: UUID, consumer: PartConsumer, streams: frozenset[str]) -> None:
-        """This consumer consumes these now. From the worker's event loop, again and again."""
+        """Note the streams that this consumer consumes now. The worker's event loop calls this repeatedly."""
         self._told_at = monotonic()
         self._now[worker_id, consumer] = streams
         of_all = frozenset[str]().union(*(each for (of, _), each in self._now.items() if of == worker_id))
@@ -41,7 +41,8 @@ class ConsumedStreams:
                 self._recorded.pop(worker_id, None)
 
     async def check(self, leases: Leases, worker_id: UUID, within: float) -> None:
-        """Record that nothing is consumed, if the event loop has told nothing for so long. From any thread."""
+        """If the event loop has not called `tell` for `within` seconds, record that this worker consumes nothing. May
+        be called from any thread."""
         if self._recorded.get(worker_id) and monotonic() - self._told_at > within:
             self._recorded.pop(worker_id, None)
             await leases.record_consumed(worker_id, ())

@@ -62,7 +62,7 @@ class HttpClaimer:
         self._wake()
 
     def hint(self) -> None:
-        """The server gets its own hints."""
+        """Does nothing: the server that answers the poll gets the hints itself."""
 
     def slot_freed(self) -> None:
         if any(poll.hungry for poll in self._polls):

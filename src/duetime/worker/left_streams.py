@@ -93,16 +93,16 @@ class LeftStreams:
         return [stream for stream in streams if stream not in self._until]
 
     def occupied(self) -> None:
-        """There is no free slot."""
+        """Note that the worker has no free slot."""
         self._occupied_at = monotonic()
 
     def ours(self, stream: str) -> None:
-        """It had a message for this worker."""
+        """Note that a stream had a message for this worker."""
         self._ours_at[stream] = monotonic()
         self._forget(stream)
 
     def theirs(self, stream: str, count: int, *, tasks: Iterable[str] = (), lane_ids: Iterable[int] = ()) -> None:
-        """It had so many messages, all for other workers, of these tasks or lanes."""
+        """Note that a stream had `count` messages, all for other workers, of these tasks or lanes."""
         self._counts[stream] += count
         self._tasks[stream].update(tasks)
         self._lane_ids[stream].update(lane_ids)

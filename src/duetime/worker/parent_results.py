@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Returning(Protocol[R_co]):
-    """A task, as far as its result goes."""
+    """The part of a task that is needed to decode its results."""
 
     @property
     def name(self) -> str: ...

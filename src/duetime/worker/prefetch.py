@@ -25,17 +25,17 @@ class Prefetch:
         self._idle_since: float | None = self._since
 
     def idle(self) -> None:
-        """The place has no runs now."""
+        """Note that the place has no runs now: the pause does not count for its rate."""
         self._idle_since = monotonic()
 
     def busy(self) -> None:
-        """It has some again."""
+        """Note that the place has runs again."""
         if self._idle_since is not None:
             self._since += monotonic() - self._idle_since
             self._idle_since = None
 
     def ended(self, running: Running) -> None:
-        """One more attempt has ended."""
+        """Count an attempt that has ended."""
         options = running.claimed.options
         if options is not None and decode_options(options).at_most_once:
             # If this worker died, queued runs that run at most once would fail without having started. Keep few of
@@ -45,7 +45,7 @@ class Prefetch:
             self.plain_ended(1)
 
     def plain_ended(self, count: int) -> None:
-        """So many more have ended, without options of their own."""
+        """Count attempts that have ended, of runs without options."""
         self._count += count
         if self._count >= self._counted_together:
             now = monotonic()

@@ -45,7 +45,7 @@ _LAST_WORD = 5.0
 _DEEPEST = 64
 """How many runs a child holds at most."""
 _CHILD_SHARE = 4
-"""A child holds one part in so many of its share of the runs that are claimed ahead: 5 ms of its time."""
+"""A child holds one in `_CHILD_SHARE` of its share of the runs that are claimed ahead: 5 ms of work."""
 _SLOW = 0.02
 """Seconds after which no more runs are put behind one in progress."""
 _QUESTIONS = ("checkpoint", "parents")
@@ -193,7 +193,8 @@ class ProcessExecutor:
             self._spawn()
 
     def _claim(self, ahead: int) -> None:
-        """How many runs this executor wants in addition to those in progress."""
+        """Have this many runs claimed in addition to those in progress, and derive from it how many each child may
+        hold."""
         self._depth = min(_DEEPEST, max(1, ahead // (_CHILD_SHARE * self._size)))
         self._claim_ahead(ahead if self._has_room else len(self._children) - self._size)
 

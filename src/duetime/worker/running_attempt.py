@@ -74,7 +74,7 @@ class Running(msgspec.Struct, eq=False):
         self.begun = True
 
     def counts_from(self) -> float:
-        """When its timeout began to count; before it has started, when it would."""
+        """When its timeout began to count. Before its function is called: when it would begin if that were now."""
         return self.began if self.begun else min(monotonic(), self.began + START_ALLOWANCE)
 
     @property

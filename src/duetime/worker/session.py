@@ -46,7 +46,8 @@ class Session:
             self._left.pop(claim_no, None)
 
     def landed(self, claim_no: int, runs: int) -> None:
-        """The claim was for carried runs, of which so many have landed. `closed` ends it."""
+        """Record that a claim for carried runs was answered, and how many of them have landed. `closed` ends the
+        claim."""
         self._unanswered.pop(claim_no, None)
         if not runs:
             self._left.pop(claim_no, None)

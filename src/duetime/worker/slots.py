@@ -9,7 +9,8 @@ class Slots:
     def __init__(self, sizes: Mapping[Place, int], freed: Callable[[], None]) -> None:
         self.sizes = [sizes.get(place, 0) for place in Place]
         self.free = list(self.sizes)
-        """How many more runs a place can take; negative while more wait there than should by now."""
+        """How many more runs each place can take. Negative after `claim_ahead` allowed fewer than the place holds
+        already."""
         self._ahead = [0] * len(self.sizes)
         self._freed = freed
         self.wanted = False

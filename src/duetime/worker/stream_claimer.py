@@ -165,7 +165,8 @@ class StreamClaimer:
                 log.error("%s cannot be consumed: %s", shown_address(place[0]), reason_of(error))
 
     async def _open_feed(self, session: Session, place: _Place, queues: Sequence[StreamQueue]) -> None:
-        """See to it that a feed consumes these queues, which are at one broker."""
+        """Have a feed consume these queues, which are at one broker: the open feed if it has the same streams,
+        otherwise a new one."""
         broker = await self._broker(place, queues[0].settings)
         if broker is None:
             return

@@ -51,7 +51,7 @@ LINGER = 0.003
 _PLACE_SEEN_FOR = 10.0
 """Seconds for which a feed expects more runs of a place."""
 _PAST_FULL = 1.0, 50
-"""After so many seconds in which one place was full, so many messages are fetched for the others."""
+"""When one place has been full for this many seconds, this many messages are fetched for the other places."""
 
 
 class FeedContext(NamedTuple):
@@ -122,7 +122,7 @@ class Feed:
         self._tasks = [asyncio.create_task(loop.run(), name=f"duetime {loop.name}") for loop in self._loops]
 
     def check(self) -> None:
-        """Raise what has ended it."""
+        """Raise the error that has ended one of its loops, if any."""
         for task in self._tasks:
             if task.done():
                 task.result()
@@ -337,7 +337,7 @@ class Feed:
     def _learn_whose(
         self, stream: str, count: int, *, ours: bool, tasks: Iterable[str] = (), lane_ids: Iterable[int] = ()
     ) -> None:
-        """A stream had so many messages. `ours`: some were for this worker; otherwise they were of these tasks or
+        """Note for whom the messages of a stream were: some for this worker (`ours`), or all of these other tasks or
         lanes."""
         self._plan.learn_whose(stream, ours=ours)
         if self._left is None:

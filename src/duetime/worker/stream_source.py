@@ -150,7 +150,7 @@ class StreamSource(StoreSource):
 
 
 def _close(landings: Iterable[Landing]) -> None:
-    """The store knows of the ends of these runs."""
+    """Close the claims of landings whose runs have all ended in the store."""
     for landing in landings:
         if landing.is_over:
             landing.session.closed([landing.claim_no])

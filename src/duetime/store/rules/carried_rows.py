@@ -40,14 +40,15 @@ class Landing(NamedTuple):
     starts: Mapping[UUID, int]
     """When runs began, if not now."""
     lanes: Mapping[LaneKey, LaneKey]
-    """The lanes that runs land in, by their own lanes."""
+    """The lane that a run lands in, by the lane that its message names."""
     seats: Sequence[Seat] = ()
     """The workers that run them from now on, and their claims; none: they wait."""
     seat_of: Mapping[UUID, int] = {}
     """The place of each run's worker among them, from 1."""
     is_suspect: bool = False
     is_shared: bool = False
-    """Whether the runs of a worker that is gone wait, instead of all being refused."""
+    """Whether the runs are of several workers. If one of these is gone, its runs wait; otherwise the landing is
+    refused."""
 
 
 class Stored(NamedTuple):

@@ -80,7 +80,7 @@ class Standing(NamedTuple):
     """The states of jobs that new jobs depend on."""
 
     live: frozenset[UUID]
-    """They have not ended; their ends are recorded from now on."""
+    """The parents that have not ended. Their ends are recorded from now on."""
     recurring: frozenset[UUID]
     ended: Mapping[UUID, RunState]
 

@@ -227,7 +227,7 @@ def _start(
 
 
 def _decided(row: Fields, *, exact: bool, rewound: bool, now: datetime) -> NewCursor:
-    """The same cursor, if only the time of its decision changes."""
+    """The cursor of an edited job whose schedule stays: only the time at which it is decided may change."""
     last = row["last_fire_at"]
     if rewound:
         return NewCursor(last, in_view_at(row, scan_time(last, exact=exact), now), None, exact)

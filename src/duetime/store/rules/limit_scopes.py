@@ -128,12 +128,12 @@ class Stepped(NamedTuple):
 
 
 class Said:
-    """The terms of keys, from the runs that a claim has read."""
+    """What the runs that a claim has read say about the limits of their keys."""
 
     def __init__(self) -> None:
         self.terms: dict[Scope, Terms] = {}
         self._before: dict[Scope, Terms] = {}
-        """From runs that were put off, which a claim has read before."""
+        """The same of runs that an earlier claim has read and put off."""
 
     def hear(self, scopes: Mapping[Scope, Terms], *, again: bool) -> None:
         if not again:

@@ -36,7 +36,7 @@ _LOOKED_UP_AT_ONCE = 250
 _MOST_LOOKED_UP = 400
 MOST_LABELLED = 100
 MOST_OWNED = 500
-"""Up to so many jobs of a scope are looked at one by one for their runs."""
+"""In a scope with at most this many jobs, the runs of each job are read separately."""
 MOST_WINDOWS = 20
 """How many windows of jobs a page may look at, in a scope with more jobs."""
 MOST_SECONDS = 0.1
@@ -45,7 +45,7 @@ CLOCKS_DIFFER = timedelta(minutes=15)
 """By how much the time in a run's id may be ahead of its due time: clocks, and the time that a submission takes. A
 nonce, from which an id is made, is accepted for ten minutes."""
 CLOCKS_BEHIND = timedelta(hours=1)
-"""The same for ids behind it, where reading somewhat further costs little."""
+"""By how much the time in a run's id may be behind its due time. A generous margin costs little here."""
 RECENT = timedelta(hours=2)
 """Ranges that end later are read from the newest id on: only ids from clocks that are ahead are above them."""
 
@@ -134,7 +134,7 @@ class RunSpan:
         return before if self._highest is None else min(before, self._highest)
 
     def is_above(self, page: Page[Any]) -> bool:
-        """Whether nothing was found yet, because the range has not been reached."""
+        """Whether the page is empty only because reading has not reached the range yet."""
         return not page.items and page.next is not None and self._until is not None and page.next > self._until
 
     def ended(self, page: Page[T]) -> Page[T]:
@@ -214,7 +214,7 @@ class EndedWalk:
         tasks: Collection[str] | None = None,
     ) -> None:
         self.place = before
-        """Everything from here up has been seen."""
+        """All ids from here up have been read."""
         self.found: list[Fields] = []
         self.done = False
         self.horizon: UUID | None = None

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from duetime.errors import StreamUnavailable
 
 SPENT_FROM = "spent from"
-"""The row of `meta` with the first day that was not forgotten."""
+"""The row of `meta` with the first day whose spent ids are still stored."""
 ID_MARGIN = timedelta(hours=1)
 """How much older than its message the id of a run may be: clocks differ."""
 _KEPT = timedelta(days=2)

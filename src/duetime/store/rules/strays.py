@@ -58,7 +58,7 @@ class Pace:
         self._last: float | None = None
 
     def step(self, size: int) -> int:
-        """How much of `size` to walk over now."""
+        """How many of `size` rows to check now."""
         now = monotonic()
         share = 1 / PASS if self._last is None else min(1.0, (now - self._last) / PASS)
         self._last = now
@@ -66,7 +66,7 @@ class Pace:
 
 
 REAPER = UUID(int=0)
-"""Holds expired runs for the moment in which they end. History does not name it."""
+"""The worker id that holds expired runs while they are ended. History does not show it."""
 
 
 def number_apart(now: datetime) -> int:

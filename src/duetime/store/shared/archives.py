@@ -41,7 +41,7 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 class DayCount(NamedTuple):
     rows: int
     mark: int | None
-    """SQLite: the last row of history when they were counted."""
+    """In SQLite, the last row of history at the time of the count."""
 
 
 class SharedArchives(SharedRole, ABC):
@@ -50,13 +50,13 @@ class SharedArchives(SharedRole, ABC):
 
     @abstractmethod
     async def make_room(self, day: int) -> None:
-        """Before rows of a day are put back."""
+        """Prepare the table for rows of a day that are restored."""
 
     async def before_restore(self, transaction: Transaction) -> None:
         """What was counted of history (`usage_counts.py`) must not include restored rows twice."""
 
     async def after_restore(self, transaction: Transaction) -> None:
-        """The same."""
+        """Called when the rows have been restored, for the same purpose."""
 
     async def use_archive(self, *, used: bool) -> None:
         await self.transactions.execute("put_meta", name=USED, value="on" if used else "off")

@@ -19,9 +19,9 @@ MOST_RUNNING = 50_000
 MOST_AHEAD = 200_000
 """How many cursors are seen at most."""
 FEW = 100
-"""Up to so many jobs that fire in one minute, all are read."""
+"""If at most this many jobs fire in a minute, all of them are read."""
 SAMPLED = 4000
-"""About how many jobs are read of all minutes in which more fire."""
+"""Of the minutes in which more jobs fire, a sample of about this many jobs in total is read."""
 _LATE = timedelta(minutes=5)
 """How late a cursor may be that is read. Entries of fired cursors come first in the index until they are removed."""
 _AT_ONCE = 1000

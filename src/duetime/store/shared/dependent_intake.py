@@ -30,7 +30,7 @@ from duetime.store.shared.settling import cancel_blocked
 from duetime.store.shared.transaction import Table, Transaction
 
 RUN = ("job_id", "run_id", "lane_id", "at", "delay", "args", "options", "timeout_ms", "blocked")
-"""What `insert_dependents` wants to know of each run."""
+"""The parameters of `insert_dependents` for each run."""
 _RULE = ("need", "wanted", "otherwise")
 _TALLY = ("unended", "met", "unmet", "settled")
 
@@ -144,7 +144,7 @@ async def insert_follower(transaction: Transaction, tenant_id: int, placed: Plac
 
 
 async def refollow(transaction: Transaction, tenant_id: int, replaced: Sequence[UUID]) -> None:
-    """Jobs that were replaced are waited for like those before."""
+    """Record again which jobs wait for jobs that were replaced."""
     if replaced:
         await transaction.execute("refollow_jobs", tenant_id=tenant_id, ids=list(replaced))
         await transaction.execute("refollow_runs", tenant_id=tenant_id, ids=list(replaced))

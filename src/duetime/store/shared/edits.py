@@ -54,7 +54,7 @@ class JobEdit:
         self._of_job = {"tenant_id": tenant_id, "job_id": job_id}
 
     async def apply(self, row: Row, runs: Sequence[LiveRun], changes: Changes) -> Edit | None:
-        """What became of it; None when nothing changes."""
+        """Apply the changes. Returns the edit; None when nothing changes."""
         edit = await self._plan(row, runs, changes)
         if edit is not None:
             await self._write(edit)
@@ -97,7 +97,7 @@ class JobEdit:
             await use_other_calendars(self._transaction, self._tenant_id, self._job_id, edit.calendars)
 
     async def _revise(self, row: Row, edit: Edit) -> None:
-        """Runs that wait say what the job says now, in the lane of their job."""
+        """Give waiting runs the new content of the job, and move them to its lane."""
         content = edit.content
         key = lane_of(self._tenant_id, content.queue, content.tier, content.task, content.options)
         before = lane_of(self._tenant_id, row["queue"], row["tier"], row["task"], row["options"])

@@ -12,11 +12,11 @@ from duetime.store.rules.job_rows import Fields, from_row
 CAP = 10_000
 """The cap on counts of jobs, running runs and dead letters."""
 LOOKED_AT = 10_000
-"""Up to so many jobs of a tenant, a forecast reads all of them."""
+"""If a tenant has at most this many jobs, a forecast reads all of them."""
 SAMPLED = 4000
-"""About how many jobs it samples if there are more."""
+"""If a tenant has more, a forecast reads a sample of about this many."""
 COUNTED = 1_000_000
-"""The cap on the count of those."""
+"""The cap on the number of jobs from which the sample is drawn."""
 MOST_MADE = 200_000
 """The cap on the count of existing runs that are not due yet."""
 _OTHER_ENDS = {

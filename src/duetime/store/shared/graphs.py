@@ -86,7 +86,8 @@ class GraphRole(SettlingRole):
         return found
 
     async def _try_rerun(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph | None:
-        """None while there are ends to be handed on."""
+        """Rerun the graph. Returns None, and does nothing, while ends of its nodes have not been passed on to their
+        children."""
         of_graph = {"tenant_id": tenant_id, "graph_id": graph_id}
 
         async def work(transaction: Transaction) -> Graph | None:

@@ -60,7 +60,7 @@ class KnownLanes:
 
     @property
     def rules_age(self) -> float:
-        """Seconds since pauses and rules were read; very many if a lane has woken since."""
+        """Seconds since pauses and rules were read; a huge number if a lane has woken since."""
         return monotonic() - self._rules_read_at
 
     async def read(self, *, now: bool = False) -> bool:

@@ -23,7 +23,7 @@ async def put_labels(transaction: Transaction, tenant_id: int, labels: Labels, r
 async def put_labels_again(
     transaction: Transaction, tenant_id: int, job_id: UUID, before: bytes | None, after: bytes | None
 ) -> None:
-    """A job was edited, and may be found by other things now; `before` and `after` are its options."""
+    """Replace the labels of an edited job. `before` and `after` are its options."""
     of_job = {"tenant_id": tenant_id, "job_id": job_id}
     await transaction.execute("drop_said_labels", **of_job)
     if (payload_id := payload_let_go(before, after)) is not None:

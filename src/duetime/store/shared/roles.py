@@ -34,7 +34,7 @@ from duetime.store.shared.waiting import WaitingRole
 
 
 class Control(ControlRole, EditingRole):
-    """One role in two files."""
+    """The role `control`, whose code is in two files."""
 
 
 class SharedRoles(TypedDict):

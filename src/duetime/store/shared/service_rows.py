@@ -16,9 +16,9 @@ from duetime.store.rules.job_rows import Fields, from_row
 from duetime.store.rules.quotas import limits_of
 
 FIRST_ID = UUID(int=0)
-"""Below all ids."""
+"""An id that is below all others."""
 LAST_ID = UUID(int=(1 << 128) - 1)
-"""Above all ids."""
+"""An id that is above all others."""
 DEAD_KEYS = 1000
 """How many revoked and expired API keys of a tenant are kept."""
 NOTED_EVERY = timedelta(minutes=1)

@@ -31,7 +31,7 @@ class SettlingRole(SharedRole):
 
 
 async def settle_graph(transaction: Transaction, run_maker: RunMaker, tenant_id: int, graph_id: UUID) -> None:
-    """Hand on the ends of a graph's nodes, or wait until others have who are about to."""
+    """Pass the ends of a graph's nodes on to their children. Waits for transactions that are doing so now."""
     rows = await transaction.rows("take_ends_of_graph", tenant_id=tenant_id, graph_id=graph_id)
     await hand_on(transaction, run_maker, rows)
 
