@@ -53,7 +53,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no number": ({"to": 1, "run_in": float("nan")}, "run_in: nan is not a"),
     "an endless duration": ({"to": 1, "run_in": float("inf")}, "run_in: inf is not a"),
     "true is not a second": ({"to": 1, "run_in": True}, "run_in: True is not a duration"),
-    "half a month": ({"to": 1, "run_in": "P0.5M"}, "run_in: 'P0.5M' counts in parts of a day or a month"),
+    "half a month": ({"to": 1, "run_in": "P0.5M"}, "run_in: 'P0.5M' has a fraction of a calendar day or month"),
     "an absurd duration": ({"to": 1, "run_in": 1e300}, "run_in: 1e+300 is out of range"),
     "a queue with spaces": ({"to": 1, "queue": "my queue"}, "queue: 'my queue' is not a name"),
     "an empty queue": ({"to": 1, "queue": ""}, "queue: '' is not a name"),

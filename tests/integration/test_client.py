@@ -283,7 +283,7 @@ async def test_what_is_not_given_comes_from_the_environment(
         assert (await app.job(job_id)).task == "later"
     with pytest.raises(AccessDenied):
         await AsyncClient(served.url).get_me()
-    with pytest.raises(InvalidInput, match=r"^url: is given beside `settings`"):
+    with pytest.raises(InvalidInput, match=r"^url: cannot be combined with `settings`"):
         App(url=served.url, settings=Settings())
 
 

@@ -187,7 +187,7 @@ async def test_previews() -> None:
     shown = duetime.preview("0 9 * * MON", tz="Europe/Berlin", start="2026-03-27T00:00:00Z", count=2)
     assert (shown.kind, shown.exact, shown.sentence) == ("cron", "0 9 * * MON", "At 09:00, Monday, Europe/Berlin")
     assert [fire.utc.isoformat() for fire in shown.fires] == ["2026-03-30T07:00:00+00:00", "2026-04-06T07:00:00+00:00"]
-    with pytest.raises(duetime.InvalidInput, match=r"exclude\.calendars: calendars are stored in a database"):
+    with pytest.raises(duetime.InvalidInput, match=r"exclude\.calendars: cannot be previewed without a database"):
         duetime.preview("hourly", exclude={"calendars": ["holidays"]})
     async with harness(app, start=NINE):
         await app.set_calendar("holidays", ["2026-03-03"])

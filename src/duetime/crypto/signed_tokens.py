@@ -79,7 +79,7 @@ def keys_in(document: object, field: str = "jwks", *, strict: bool = True) -> tu
                 raise
     kids = [key.kid for key in found if key.kid is not None]
     if len(kids) != len(set(kids)):
-        raise InvalidInput("has two keys with one `kid`", field=field, remedy="give each key its own kid")
+        raise InvalidInput("has two keys with the same `kid`", field=field, remedy="give each key its own kid")
     if not found:
         raise InvalidInput("has no key that can check signatures", field=field)
     return tuple(found)
@@ -119,7 +119,9 @@ def _named_key(given: object, field: str) -> NamedKey:
     if given.get("alg") is not None:
         usable = tuple(each for each in usable if each == given["alg"])
         if not usable:
-            raise InvalidInput("does not fit its kind of key", field=f"{field}.alg", remedy=", ".join(ALGORITHMS))
+            raise InvalidInput(
+                "cannot be used with a key of this kind", field=f"{field}.alg", remedy=", ".join(ALGORITHMS)
+            )
     return NamedKey(kid, usable, key)
 
 

@@ -214,7 +214,7 @@ def make_rule(rule: AlertRule) -> AlertRule:
     if rule.figure is Figure.NO_SUCCESS and rule.threshold < _SOONEST:
         raise InvalidInput("must be at least 10 seconds", field="threshold")
     if rule.figure is Figure.OVERTIME and rule.threshold < 1:
-        raise InvalidInput("must be at least 1: the usual duration", field="threshold")
+        raise InvalidInput("must be at least 1, which is the usual duration", field="threshold")
     for field in ("threshold", "until", "for_seconds"):
         number = getattr(rule, field)
         if number is not None and not 0 <= number <= 1e12:

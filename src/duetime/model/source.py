@@ -134,7 +134,7 @@ def check_template(source: Source) -> None:
         of_target = first == "target" and rest[0] in _OF_TARGETS
         if not (first == "args" or of_target or (first in _OPTIONS and rest == [""])):
             raise InvalidInput(
-                "a message cannot decide this",
+                "cannot be taken from the message",
                 field=field,
                 remedy=f"use {FROM} in args, target.body, target.key, or for {', '.join(sorted(_OPTIONS))}",
             )
@@ -244,7 +244,7 @@ def _check_path(path: str, field: str) -> None:
     root, _, rest = path.partition(".")
     if len(path) > 500 or root not in _ROOTS or (root in ("text", "key", "id") and rest) or path.endswith("."):
         remedy = "such as body.order.id, headers.kind, key, id or text"
-        raise InvalidInput(f"{path[:60]!r} is no part of a message", field=field, remedy=remedy)
+        raise InvalidInput(f"{path[:60]!r} is not a part of a message", field=field, remedy=remedy)
 
 
 def _is_placeholder(value: Any) -> bool:

@@ -67,7 +67,7 @@ class App(Submission):
         self._given = {"database_url": database_url, "data_dir": data_dir, "url": url, "key": key}
         single = [name for name, value in self._given.items() if value is not None]
         if settings is not None and single:
-            raise InvalidInput("is given beside `settings`", field=single[0], remedy="put it into the settings")
+            raise InvalidInput("cannot be combined with `settings`", field=single[0], remedy="put it into the settings")
         self._settings = settings
         self._tasks: dict[str, Task[..., Any]] = {}
         self._stores = Stores(lambda: self.settings)

@@ -74,7 +74,9 @@ def preview(
     if not isinstance(made, Once) and made.calendars:
         if calendars is None:
             raise InvalidInput(
-                "calendars are stored in a database", field="exclude.calendars", remedy="use app.preview"
+                "cannot be previewed without a database",
+                field="exclude.calendars",
+                remedy="use app.preview",
             )
         made = made.holding(dates_of(made.calendars, calendars))
     return preview_of(made, str(getattr(made, "zone", usual_zone)) if zone is None else zone, moment, count)

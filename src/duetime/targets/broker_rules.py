@@ -90,7 +90,7 @@ class BrokerRules:
             for name in target.headers:
                 if name.lower() in OWN_FIELDS:
                     raise InvalidInput(
-                        "is a field of the entry that is not a header",
+                        "is the name of a field that duetime itself writes into the entry",
                         field=f"target.headers.{name}",
                         remedy=f"use target.{name.lower()}",
                     )

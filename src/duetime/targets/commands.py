@@ -76,7 +76,7 @@ class Commands:
         for given in values:
             if given not in command.names:
                 raise InvalidInput(
-                    "is not a value of this command", field=f"target.args.{given[:60]}", remedy="remove it"
+                    "is not an argument of this command", field=f"target.args.{given[:60]}", remedy="remove it"
                 )
         texts = {wanted: _text(wanted, values, command) for wanted in sorted(command.names)}
         return [_put(part, texts) for part in command.argv]

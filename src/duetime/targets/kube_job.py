@@ -61,7 +61,7 @@ def check_job(target: KubernetesTarget) -> None:
             )
     if (target.priority_class or "").startswith(_OF_THE_SYSTEM):
         # Its pods would push those of other users, and of the cluster itself, off their nodes.
-        raise InvalidInput("is a class of the cluster itself", field="target.priority_class", remedy="choose another")
+        raise InvalidInput("is reserved for the cluster itself", field="target.priority_class", remedy="choose another")
     for name in _LONGEST:
         _wait(getattr(target, name), name)
 

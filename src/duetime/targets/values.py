@@ -169,11 +169,13 @@ def check_auth(target: HttpTarget) -> None:
             if (auth.access_key_id is None) != (auth.secret_access_key is None):
                 missing = "access_key_id" if auth.access_key_id is None else "secret_access_key"
                 raise InvalidInput(
-                    "an access key has two parts", field=f"target.auth.{missing}", remedy=f"set {missing}"
+                    "the access key has two parts",
+                    field=f"target.auth.{missing}",
+                    remedy=f"set {missing}",
                 )
             if auth.external_id is not None and (auth.role is None or auth.access_key_id is None):
                 raise InvalidInput(
-                    "belongs to a role that an access key of the tenant assumes",
+                    "is used only if an access key of the tenant assumes a role",
                     field="target.auth.external_id",
                     remedy="set role and access_key_id, or remove it",
                 )

@@ -53,7 +53,7 @@ def make_exclusion(
             )
     days = {_weekday(name) for name in weekdays}
     if len(days) == 7:
-        raise InvalidInput("leaves no day of the week", field="exclude.weekdays")
+        raise InvalidInput("excludes every day of the week", field="exclude.weekdays")
     names = sorted({check_name(name, "exclude.calendars") for name in calendars})
     if len(names) > MOST_CALENDARS:
         raise InvalidInput(

@@ -68,7 +68,7 @@ def parse_period(value: timedelta | str | float, field: str) -> Period:
         return period
     if isinstance(value, str) and "." in value and _PARTS.search(value):
         raise InvalidInput(
-            f"{value[:60]!r} counts in parts of a day or a month, which a calendar does not have",
+            f"{value[:60]!r} has a fraction of a calendar day or month",
             field=field,
             remedy="write it in hours",
         )

@@ -27,7 +27,7 @@ class ArchivedDays:
         rows = await connection.fetchval(f"select count(*) from {table_of(day)}", timeout=_COUNT_TIMEOUT)
         if await connection.fetchval(SQL["note_dropped_day"], day, self._now, rows, partly) is not None:
             return True
-        log.error("%s has %d rows, which is not what was archived: it stays", table_of(day), rows)
+        log.error("%s has %d rows, but another number was archived: it is not removed", table_of(day), rows)
         problem = f"the database had {rows} rows when it was to be removed"
         await connection.execute(SQL["archive_day_again"], day, problem)
         return False

@@ -190,7 +190,7 @@ async def _try(connection: Connection, statement: str) -> bool:
     try:
         await connection.execute(statement, timeout=_LOCK_TIMEOUT)
     except _RETRY_LATER as error:
-        log.info("a later round retries (%s): %s", reason_of(error), statement)
+        log.info("a later round retries it (%s): %s", reason_of(error), statement)
         await connection.execute("select 1")  # waits until the cancelled statement has ended
         return False
     return True

@@ -11,7 +11,7 @@ def are_set(limits: QueueLimits) -> bool:
 def limited_queue() -> InvalidInput:
     """Refuses a stream for a queue with limits."""
     return InvalidInput(
-        "the queue has a limit on running runs or on starts, and no claim counts the runs of a stream",
+        "the queue has a limit on running runs or on starts, which a stream does not enforce",
         field="stream",
         remedy="remove the limits first: duetime queues limit QUEUE --running none --rate none",
     )
@@ -20,7 +20,7 @@ def limited_queue() -> InvalidInput:
 def streamed_queue(limits: QueueLimits) -> InvalidInput:
     """Refuses limits for a queue that goes through a stream."""
     return InvalidInput(
-        "the queue goes through a stream, and no claim counts the runs of a stream",
+        "the queue goes through a stream, which does not enforce limits",
         field="rate" if limits.running is None else "running",
         remedy="limit the workers' slots, or let the queue go through the store: duetime queues set QUEUE --store",
     )

@@ -89,7 +89,7 @@ class Pruning(SharedRole, ABC):
         removed += await self._prune("prune_deleted_jobs", unused, batch)
         removed += await self._prune("prune_lanes", unused, batch)
         if woken := await self._wake_used_lanes():
-            log.error("%d lanes with runs were asleep; they are awake now", woken)
+            log.error("woke %d lanes that were asleep although they have runs", woken)
         removed += await self._sweep("labels_in_turn", past, batch, "sweep_labels")
         removed += await self._sweep_refs(past, batch)
         removed += await self._sweep("payloads_in_turn", past, batch, "sweep_payloads")
