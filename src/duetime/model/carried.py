@@ -76,18 +76,18 @@ def _needs_store(body: bytes) -> str | None:
 
 def option_of_store(options: Options) -> str | None:
     """The first option that a stream cannot carry: one that is set, and that `CARRIED_OPTIONS` does not declare."""
-    usual = type(options)()
-    for name in options.__struct_fields__:
-        value = getattr(options, name)
-        if value == getattr(usual, name):
-            continue
-        if name == "at_most_once":
-            return "delivery"  # the start of a run in a stream is not fenced
-        if name == "payload_ref" and value.startswith("pay_"):
-            return "payload_ref"  # only a row keeps the payload from being removed
-        if name not in CARRIED_OPTIONS:
-            return name
-    return None
+    if options.at_most_once:
+        return "delivery"  # the start of a run in a stream is not fenced
+    if options.payload_ref is not None and options.payload_ref.startswith("pay_"):
+        return "payload_ref"  # only a row keeps the payload from being removed
+    return next((name for name, usual in _not_carried(type(options)) if getattr(options, name) != usual), None)
+
+
+@lru_cache
+def _not_carried(kind: type[Options]) -> tuple[tuple[str, object], ...]:
+    """The other options, and their defaults."""
+    usual = kind()
+    return tuple((name, getattr(usual, name)) for name in kind.__struct_fields__ if name not in CARRIED_OPTIONS)
 
 
 def _schedule_option(schedule: Schedule) -> str:
