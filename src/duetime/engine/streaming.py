@@ -58,9 +58,10 @@ class Streaming:
 
     async def is_limited(self, tenants: Tenants, tenant_id: int) -> bool:
         """Whether the tenant has a limit on running runs, which only claims enforce."""
+        known = self._known_limit(tenant_id)
+        if known is not None:
+            return known
         read_at, found = self._limited.get(tenant_id, (None, False))
-        if read_at is not None and monotonic() - read_at <= _LIMITS_REMEMBERED:
-            return found
         reading = self._reading.get(tenant_id)
         if reading is None:
             reading = self._reading[tenant_id] = asyncio.create_task(self._read_limit(tenants, tenant_id))
@@ -76,11 +77,13 @@ class Streaming:
             return found
 
     def is_free(self, tenant_id: int) -> bool:
-        """Whether the tenant is known to be active and without that limit, as `is_limited` and `check_state` ask."""
-        read_at, is_limited = self._limited.get(tenant_id, (None, False))
-        if read_at is None or is_limited or monotonic() - read_at > _LIMITS_REMEMBERED:
-            return False
-        return self._states.get(tenant_id) is TenantState.ACTIVE
+        """Whether `is_limited` and `check_state` would find an active tenant without that limit, without asking."""
+        return self._known_limit(tenant_id) is False and self._states.get(tenant_id) is TenantState.ACTIVE
+
+    def _known_limit(self, tenant_id: int) -> bool | None:
+        """What was read of the limit; None if that was too long ago."""
+        read_at, found = self._limited.get(tenant_id, (None, False))
+        return None if read_at is None or monotonic() - read_at > _LIMITS_REMEMBERED else found
 
     async def check_state(self, tenants: Tenants, tenant_id: int) -> None:
         """Refuse new messages of a tenant that is not active, as the store refuses rows. A broker does not know: the

@@ -30,7 +30,7 @@ class Brokers:
         return self._made[key]
 
     def opened(self, settings: StreamSettings) -> Broker | None:
-        """The same if it is open already."""
+        """The broker of a queue, if it is open."""
         key = (settings.address, settings.replicas)
         return self._made[key] if key in self._open else None
 

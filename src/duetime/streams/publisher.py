@@ -147,7 +147,7 @@ class Publisher:
             return await self._brokers.made(settings)
 
     def opened(self, settings: StreamSettings) -> Broker | None:
-        """The same if it is open already."""
+        """The broker at this address, if it is open."""
         return self._brokers.opened(settings)
 
     def publish(self, settings: StreamSettings, stream: str, bodies: Sequence[bytes]) -> Coroutine[Any, Any, None]:

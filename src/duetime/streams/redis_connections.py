@@ -49,16 +49,17 @@ class RedisConnections:
         self._closed = False
 
     async def ask(self, *command: Any, within: float | None = None) -> Any:
-        """The answer to a command, `within` so many seconds in all. Raises `ResponseError` when Redis refuses it."""
+        """The answer to a command. Connecting and answering may take `within` seconds together. Raises `ResponseError`
+        when Redis refuses the command."""
         [answer] = await self._ask(pack_command(command), 1, within)
         if isinstance(answer, ResponseError):
             raise answer
         return answer
 
-    async def ask_all(self, commands: Sequence[tuple[Any, ...]], within: float | None = None) -> list[Any]:
+    async def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The answers to these commands, which are sent together; `ResponseError` for those that Redis refuses. Each of
-        them must come `within` so many seconds after the last."""
-        return await self._ask(b"".join(map(pack_command, commands)), len(commands), within)
+        them has the time of a call of its own."""
+        return await self._ask(b"".join(map(pack_command, commands)), len(commands), None)
 
     async def _ask(self, packed: bytes, count: int, within: float | None) -> list[Any]:
         within = left = _TIMEOUT if within is None else within
@@ -169,7 +170,7 @@ class _Answers(asyncio.Protocol):
         self._found: list[Any] = []
         self._count = 0
         self._bytes = 0
-        """What has arrived for the call."""
+        """How much has arrived for the current call."""
         self._answered: asyncio.Future[list[Any]] | None = None
         self._within = 0.0
         self.since = self.loop.time()
@@ -179,7 +180,8 @@ class _Answers(asyncio.Protocol):
         self.transport.set_protocol(self)
 
     def expect(self, count: int, within: float) -> asyncio.Future[list[Any]]:
-        """So many answers, each within so many seconds after the last."""
+        """Begin a call that gets `count` answers. The first must be complete `within` seconds, and each of the others
+        `within` seconds after the one before."""
         if self.is_lost:
             raise _closed()
         self._count, self._bytes = count, 0

@@ -34,13 +34,14 @@ _LOOK_EVERY, _LOOK_SOON = 5.0, 2.0
 """Seconds between looks at who consumes what, and for a worker with only targets that consumes something: workers with
 tasks may have come."""
 _ENOUGH = 20
-"""Messages without one for this worker, before it leaves a stream; runs for targets that it has claimed from the store,
-before a worker with only targets consumes one."""
+"""A worker of an app leaves a stream after this many messages in a row for other workers. A worker with only targets
+consumes a stream after it has claimed this many runs of its queue from the store."""
 _OURS_FOR = 60.0
 """Seconds for which a stream with a message for this worker is not left."""
 _LEFT_FOR = 300.0
-"""Seconds after which a worker of an app consumes a stream again, to find out whether there are messages for it now. A
-worker with only targets counts its runs of the last seconds, so many, and stays for as long after its last message."""
+"""Seconds. A worker of an app consumes a stream again this long after it has left it, to find out whether there are
+messages for it now. A worker with only targets counts the runs that it has claimed in this time, and leaves a stream
+this long after its last message."""
 _MOST_TASKS = 100
 
 

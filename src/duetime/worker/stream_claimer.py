@@ -231,11 +231,10 @@ class StreamClaimer:
             mine = [each for each in late if each.acknowledge == feed.acknowledge]
             if not mine:
                 continue
-            lost, mine = (
-                [each for each in mine if feed.is_lost(each)],
-                [each for each in mine if not feed.is_lost(each)],
-            )
-            self._abandon(lost)
+            lost = [each for each in mine if feed.is_lost(each)]
+            if lost:
+                self._abandon(lost)
+                mine = [each for each in mine if each not in lost]
             try:
                 await feed.extend(mine)
             except StreamUnavailable as error:
