@@ -14,6 +14,7 @@ from bench.peers.environments import CannotRun, python_of
 from bench.provenance import measured
 from bench.readme import README, with_figures
 from bench.scaling_doc import BUSY, scaling
+from bench.tables import shown
 
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (
@@ -143,13 +144,13 @@ def _summary(found: list[dict[str, Any]]) -> str:
                 f"| {body['scenario']} | {store} | {variant} | {figure} | {target} | {told} | {_stretched(stretch)} |"
             )
             if reached is False or (stretch is not None and not stretch["reached"]):
-                wanted = target if reached is False else f"the stretch of {_show(stretch['at'])}"
+                wanted = target if reached is False else f"the stretch of {shown(stretch['at'])}"
                 missed.append(f"- {body['scenario']}, {variant}: {figure} misses {wanted}. {_explained(body, variant)}")
     return "\n".join([*lines, "", *(missed or ["All targets are reached."])])
 
 
 def _stretched(stretch: dict[str, Any] | None) -> str:
-    return "" if stretch is None else f"{_show(stretch['at'])}: {'✓' if stretch['reached'] else 'not reached'}"
+    return "" if stretch is None else f"{shown(stretch['at'])}: {'✓' if stretch['reached'] else 'not reached'}"
 
 
 def _explained(body: dict[str, Any], variant: str) -> str:
@@ -190,10 +191,10 @@ def _compared(body: dict[str, Any]) -> list[str]:
         best = body["best_peer"].get(store, {}).get(variant)
         cells = [
             *(store, variant, _figure(body, store, variant)),
-            _show(body["limit"].get(store, {}).get(variant)),
-            _show(body["ratio_to_limit"][store][variant]),
-            "–" if best is None else f"{best} {_show(body['peers'][store][variant][best])}",
-            *(_show(ratio.get(store, {}).get(variant)) for ratio in ratios.values()),
+            shown(body["limit"].get(store, {}).get(variant)),
+            shown(body["ratio_to_limit"][store][variant]),
+            "–" if best is None else f"{best} {shown(body['peers'][store][variant][best])}",
+            *(shown(ratio.get(store, {}).get(variant)) for ratio in ratios.values()),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -207,7 +208,7 @@ def _peers(body: dict[str, Any]) -> list[str]:
         return []
     names = sorted({name for named in places.values() for name in named})
     lines = ["", f"| peer | {' | '.join(places)} |", f"|---|{'---|' * len(places)}"]
-    lines += [f"| {name} | {' | '.join(_show(named.get(name)) for named in places.values())} |" for name in names]
+    lines += [f"| {name} | {' | '.join(shown(named.get(name)) for named in places.values())} |" for name in names]
     for name, why in left_out.items():
         lines.append(f"| {name} | {'not measured: ' + why.replace('|', '/')} |" + " |" * (len(places) - 1))
     lines += [f"| {name} | not asked for |" + " |" * (len(places) - 1) for name in body.get("unasked_peers", [])]
@@ -242,13 +243,7 @@ def _each(nested: dict[str, dict[str, Any]]) -> list[tuple[str, str, Any]]:
 
 
 def _figure(body: dict[str, Any], store: str, variant: str) -> str:
-    return f"{_show(body['ours'][store][variant])} {body['unit'][store][variant]}"
-
-
-def _show(figure: float | None) -> str:
-    if figure is None:
-        return "–"
-    return f"{figure:,.0f}" if abs(figure) >= 100 or figure == int(figure) else f"{figure:,.2f}"
+    return f"{shown(body['ours'][store][variant])} {body['unit'][store][variant]}"
 
 
 def _note(value: Any) -> str:

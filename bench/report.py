@@ -29,7 +29,7 @@ from rich.console import Console
 from bench.goals import Target
 from bench.peers.described import described
 from bench.peers.names import FORGETFUL_PEERS, NODE_PEERS, PYTHON_PEERS
-from bench.tables import table
+from bench.tables import shown, table
 
 console = Console(width=None if sys.stdout.isatty() else 170)
 
@@ -90,7 +90,7 @@ class Report:
 
     def _say(self, store: str, variant: str, who: str, figure: float) -> None:
         unit = self._units.get((store, variant), self.unit)
-        console.print(f"  {self.scenario} · {store} · {variant} · {who}: {figure:,.1f} {unit}", style="dim")
+        console.print(f"  {self.scenario} · {store} · {variant} · {who}: {shown(figure)} {unit}", style="dim")
 
     def median_of(self, store: str, variant: str) -> float:
         return median(self._ours[store, variant])

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.provenance import measured
 from bench.stream_doc import streams
+from bench.tables import shown
 
 BUSY = 0.2
 """If other programs use more than this part of its cores, a machine is too busy for a verdict."""
@@ -60,7 +61,7 @@ def _costs(cost: dict[str, Any]) -> str:
     ]
     heads = [f"{what} ({next(unit for name, unit in units.items() if name.endswith(': ' + what))})" for what in whats]
     lines += [f"| step | {' | '.join(heads)} |", f"|---|{'---|' * len(whats)}"]
-    lines += [f"| {step} | {' | '.join(_show(own.get(f'{step}: {what}')) for what in whats)} |" for step in steps]
+    lines += [f"| {step} | {' | '.join(shown(own.get(f'{step}: {what}')) for what in whats)} |" for step in steps]
     lines += [
         "",
         "`client` is the submitting process, or the worker with the processes that it starts for runs and their start.",
@@ -81,7 +82,7 @@ def _profiles(model: dict[str, Any]) -> str:
     for name, spent in model["profiles"].items():
         lines.append(
             f"| {name} | {spent['client']:.0f} µs | {spent['database']:.0f} µs | {spent['WAL']:,.0f} B"
-            f" | {_show(spent.get('round trips'))} | {_show(spent.get('index writes'))}"
+            f" | {shown(spent.get('round trips'))} | {shown(spent.get('index writes'))}"
             f" | {wanted * spent['client'] / 1e6:.1f} | {wanted * spent['database'] / 1e6:.1f}"
             f" | {wanted * spent['WAL'] / 1e6:,.0f} MB |"
         )
@@ -209,10 +210,4 @@ def _lanes(cost: dict[str, Any]) -> str:
 
 def _count(figure: float | None) -> str:
     """Integers have no decimals."""
-    return f"{figure:,}" if isinstance(figure, int) else _show(figure)
-
-
-def _show(figure: float | None) -> str:
-    if figure is None:
-        return "–"
-    return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:,.1f}" if abs(figure) >= 1 else f"{figure:.3f}"
+    return f"{figure:,}" if isinstance(figure, int) else shown(figure)

@@ -6,30 +6,39 @@ from typing import Any
 from rich.table import Table
 
 
+def shown(figure: float | None) -> str:
+    """A figure with three digits at least."""
+    if figure is None:
+        return "–"
+    if abs(figure) >= 100 or figure == int(figure):
+        return f"{figure:,.0f}"
+    return f"{figure:.1f}" if abs(figure) >= 10 else f"{figure:.3g}"
+
+
 def table(body: Mapping[str, Any]) -> Table:
-    shown = Table(title=f"{body['scenario']} (medians)")
+    found = Table(title=f"{body['scenario']} (medians)")
     of_graphile = body["ratio_to_graphile"]
     ratios = ("× peer", "× graphile") if of_graphile else ("× peer",)
     for heading in ("store", "variant", "duetime", "limit", "× limit", "best peer", *ratios, "to reach", ""):
-        shown.add_column(heading, justify="left" if heading in ("store", "variant", "best peer") else "right")
+        found.add_column(heading, justify="left" if heading in ("store", "variant", "best peer") else "right")
     for store, variants in body["ours"].items():
         for variant, figure in variants.items():
             limit = body["limit"].get(store, {}).get(variant)
             best = body["best_peer"].get(store, {}).get(variant)
             peer = None if best is None else body["peers"][store][variant][best]
-            shown.add_row(
+            found.add_row(
                 store,
                 variant,
-                f"{figure:,.1f} {body['unit'][store][variant]}",
-                "–" if limit is None else f"{limit:,.1f}",
+                f"{shown(figure)} {body['unit'][store][variant]}",
+                shown(limit),
                 _show_ratio(body["ratio_to_limit"][store][variant]),
-                "–" if best is None else f"{best} {peer:,.1f}",
+                "–" if best is None else f"{best} {shown(peer)}",
                 _show_ratio(body["ratio_to_best_peer"][store][variant]),
                 *([_show_ratio(of_graphile.get(store, {}).get(variant))] if of_graphile else []),
                 body["target"].get(store, {}).get(variant, "–"),
                 _verdict(body, store, variant),
             )
-    return shown
+    return found
 
 
 def _verdict(body: Mapping[str, Any], store: str, variant: str) -> str:

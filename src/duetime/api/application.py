@@ -37,7 +37,7 @@ from duetime.api.problems import (
     problem_of,
 )
 from duetime.api.replica import DEADLINE
-from duetime.api.sending import send_body
+from duetime.api.sending import send_body, send_response
 from duetime.api.service import Service
 from duetime.api.usage_limits import LIMITS, LimitName, limit_of
 from duetime.clock import monotonic
@@ -109,7 +109,8 @@ class _Door:
         method = self._methods.get(scope["method"])
         if method is None:
             allowed = ", ".join(sorted(self._methods))
-            await _refuse(send, Problem(METHOD_NOT_ALLOWED, remedy=f"use {allowed}", headers={"allow": allowed}))
+            problem = Problem(METHOD_NOT_ALLOWED, remedy=f"use {allowed}", headers={"allow": allowed})
+            await _refuse(scope, send, problem)
             return
         endpoint, limit = method
         service = self._service
@@ -143,7 +144,7 @@ class _Door:
                 problem = _seen(endpoint, error)
                 service.metrics.answered(endpoint, problem.kind.status)
                 problem.headers = limit_headers | problem.headers
-                await _refuse(send, problem, receive)
+                await _refuse(scope, send, problem, receive)
                 return
             if isinstance(answer, Stream):
                 service.metrics.answered(endpoint, endpoint.status)
@@ -153,7 +154,8 @@ class _Door:
         status = reply.status or endpoint.status
         service.metrics.answered(endpoint, status)
         content = [reply.content] if reply.content is not None else await encode_answer(reply.value)
-        await _send(send, status, content, reply.media, {**limit_headers, **reply.headers}, cookies=reply.cookies)
+        headers = {**limit_headers, **reply.headers}
+        await _send(scope, send, status, content, reply.media, headers, cookies=reply.cookies)
 
     async def _admit(
         self,
@@ -236,15 +238,17 @@ def _seen(endpoint: Endpoint, error: Exception) -> Problem:
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await _refuse(send, Problem(NOT_FOUND, "the path does not exist", remedy="see /openapi.json"))
+        await _refuse(scope, send, Problem(NOT_FOUND, "the path does not exist", remedy="see /openapi.json"))
 
 
-async def _refuse(send: Send, problem: Problem, receive: Receive | None = None) -> None:
+async def _refuse(scope: Scope, send: Send, problem: Problem, receive: Receive | None = None) -> None:
     unread = receive if problem.unread else None
-    await _send(send, problem.kind.status, await encode_answer(problem.document), MEDIA, problem.headers, unread)
+    content = await encode_answer(problem.document)
+    await _send(scope, send, problem.kind.status, content, MEDIA, problem.headers, unread)
 
 
 async def _send(
+    scope: Scope,
     send: Send,
     status: int,
     content: list[bytes],
@@ -262,13 +266,14 @@ async def _send(
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
     ]
-    if unread is not None:
-        lines.append((b"connection", b"close"))
+    if unread is None:
+        await send_response(scope, send, status, lines, content)
+        return
+    lines.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": lines})
-    await send_body(send, content, more=unread is not None)
-    if unread is not None:
-        await drop_the_rest(unread)
-        await send({"type": "http.response.body", "body": b""})
+    await send_body(send, content, more=True)
+    await drop_the_rest(unread)
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _stream(send: Send, receive: Receive, stream: Stream, status: int, limit_headers: Mapping[str, str]) -> None:

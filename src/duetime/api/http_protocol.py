@@ -18,15 +18,17 @@ last response, and the client repeats the others on another one, as RFC 9112 say
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from httptools import HttpRequestParser
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from duetime.api.bodies import WHOLE
 from duetime.api.connections import Connections
+from duetime.api.sending import AT_ONCE
 from duetime.api.tls_listener import Handshake
 from duetime.model.network import client_group
 
@@ -224,6 +226,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head, self._has_head, self._framing = False, True, 0
         self.table.works(self)
         super().on_headers_complete()
+        self.scope[AT_ONCE] = self._send_at_once  # type: ignore[literal-required]
         if not self.pipeline:
             self._answering = self.cycle
 
@@ -240,6 +243,31 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self._has_enough = True
             raise _Refused
+
+    def _send_at_once(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Answer the request in one write. uvicorn takes two, and each of them wakes the client. Returns False, and
+        sends nothing, if uvicorn has to answer."""
+        cycle = self._answering
+        if cycle is None or cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+            return False
+        if cycle.scope["method"] == "HEAD":
+            return False
+        parts = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers):
+            if name == b"connection" or b"\n" in value or b"\r" in value:
+                return False
+            parts += (name, b": ", value, b"\r\n")
+        if not cycle.keep_alive:
+            parts.append(b"connection: close\r\n")
+        parts += (b"\r\n", body)
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.transport.write(b"".join(parts))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
+        return True
 
     def on_response_complete(self) -> None:
         self._answering = self.pipeline[-1][0] if self.pipeline else None

@@ -66,7 +66,7 @@ async def find_terms(transaction: Transaction, tenant_id: int, text: str, most: 
     rows = await transaction.rows(
         "find_terms", tenant_id=tenant_id, grams=_SEPARATOR.join(parts), phrases=phrases, most=most + 1
     )
-    if len(rows) > most:
+    if len(rows) > most or (rows and rows[0]["kind"] is None):
         return None
     wanted = folded(text)
     return [(row["kind"], row["value"]) for row in rows if wanted in folded(row["value"])]

@@ -10,7 +10,7 @@ where t.tenant_id = w.tenant_id and t.kind = w.kind::"char" and t.value = w.valu
     and (select 1 from duetime.labels l where l.tenant_id = w.tenant_id and l.kind = w.kind::"char" and l.value = w.value
         limit 1) is null;
 
--- find_terms: terms of a tenant that contain all these groups of characters
+-- find_terms: terms of a tenant that contain all these groups of characters; a row without a kind if there are too many
 select kind, value from duetime.find_terms(:grams, :most);
 
 -- list_found: jobs with any of these labels, newest first
