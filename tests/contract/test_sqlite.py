@@ -1,6 +1,7 @@
 """What only the embedded file has: one owner, one thread, group commit, and a disk."""
 
 import asyncio
+import json
 import os
 import re
 import sqlite3
@@ -471,6 +472,33 @@ async def test_the_newest_attempts_are_found_without_sorting_the_others(store: S
     found = await store.database.run(plan)
     assert "history_of_tenant (tenant_id=? AND run_id=?)" in found
     assert "B-TREE FOR ORDER BY" not in found, "the fence comes from the index; only what shares a fence is sorted"
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"), [("list_found", ("kinds", "values")), ("sum_attempts", ("tenant_ids", "targets"))]
+)
+async def test_two_lists_are_read_side_by_side(store: SqliteStore, name: str, lists: tuple[str, str]) -> None:
+    """Joined by their places, each item of one list would read all of the other."""
+
+    def instructions(count: int) -> Callable[[Connection, int], int]:
+        def work(connection: Connection, _now: int) -> int:
+            taken = 0
+
+            def count_them() -> int:
+                nonlocal taken
+                taken += 1
+                return 0
+
+            given = _Anything(zip(lists, (json.dumps([1] * count), json.dumps(["x"] * count)), strict=True), bound=9)
+            connection.raw.set_progress_handler(count_them, 100)
+            connection.rows(name, given)
+            connection.raw.set_progress_handler(None, 0)
+            return taken
+
+        return work
+
+    few, many = [await store.database.run(instructions(count)) for count in (300, 3000)]
+    assert many < 20 * few
 
 
 class _Anything(dict[str, object]):
