@@ -30,8 +30,9 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
 from duetime.store.postgres import PostgresStore
 
-SLOTS, RATE, DURATION, MOST = 3_000, 40_000, "10ms", 4
-"""What the autoscaler knows of a worker, and how many it may start. One-off jobs have no earlier runs to measure."""
+SLOTS, RATE, DURATION, MOST = 3_000, 50_000, "10ms", 4
+"""What the autoscaler knows of a worker, as an operator does who has measured one: the rate is what `drain` shows here.
+One-off jobs have no earlier runs to measure. And how many workers it may start."""
 EVERY, STABILIZE = 5.0, 15.0
 AHEAD = timedelta(seconds=75)
 BATCH = 5_000
