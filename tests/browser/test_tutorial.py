@@ -190,7 +190,7 @@ def test_the_tutorial(tmp_path: Path, environ: dict[str, str], page: Page, capsy
         running.until("duetime is up")
         open_page(page, "Dead letters", lambda: page.get_by_role("button", name="Replay 1"))
         page.get_by_role("button", name="Replay 1").click()
-        page.get_by_role("button", name="Replay them").click()
+        page.get_by_role("dialog").get_by_role("button", name="Replay 1 dead letter").click()
         expect(page.get_by_text("No dead letters.")).to_be_visible()
         page.get_by_role("link", name="Runs", exact=True).click()
         expect(page.locator("main table .badge").first).to_have_text("Succeeded")
