@@ -38,6 +38,8 @@ EXPLAINED = {
     **dict.fromkeys(("stream", "spike"), "0028-workers-on-streams.md"),
     **dict.fromkeys(("stream, App.submit", "stream, http single"), "0026-submitting-to-streams.md"),
     "archive": "0029-archived-history.md",
+    "autoscale": "0035-demand.md",
+    "dashboard": "0037-search.md",
 }
 """The decision records that say what a figure of a scenario, or of one variant of it, is made of."""
 
