@@ -24,7 +24,7 @@ begin
     if all_terms > 10 * most then
         select count(*), count(*) filter (where t.grams @> groups) into sampled, found
         from duetime.terms t tablesample system (least(100, 2000.0 / all_pages));  -- 20 pages
-        if found >= 20 and found * all_terms / sampled > 5 * most then
+        if found >= 20 and found * all_terms > 5.0 * most * sampled then
             return query select null::text, null::text;
             return;
         end if;

@@ -1,4 +1,5 @@
--- sum_attempts: the results of attempts at targets within the window, or since probing began, and their breakers
+-- sum_attempts: the results of attempts at targets within the window, or since probing began, and their breakers; without
+-- the table `n`, each tenant would read all targets
 with n as materialized (select key, value from json_each(:targets))
 select t.value as tenant_id, n.value as target, coalesce(b.state, BreakerState.CLOSED) as state,
     coalesce(b.since, :now) as since, b.until,
